@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::process::{self, command};
 use crate::workspace;
 
-/// The one selection of packages and features that tests, and what they start, are built in, so
-/// that nothing is built twice.
+/// The selection of packages and features for all builds of tests and the programs that they start,
+/// so that nothing is built twice.
 ///
-/// A command with the feature panics when it is asked to; what is shipped is built without it.
+/// With the feature, the command panics on request; shipped programs are built without it.
 pub(crate) const FOR_TESTS: [&str; 3] = ["--workspace", "--features", "sandbox-cli/forced-panic"];
 
 /// A `cargo` invocation in the workspace, with the cargo that runs us.
@@ -26,8 +26,8 @@ pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     cargo
 }
 
-/// Removes what the cargo that runs us set for us: it would reach build scripts, and make cargo
-/// rebuild what a plain cargo built.
+/// Removes the variables that the cargo that runs us has set: they would reach build scripts, and
+/// make cargo rebuild the results of a plain cargo.
 pub(crate) fn without_our_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -40,16 +40,16 @@ pub(crate) fn without_our_variables(command: &mut Command) {
     }
 }
 
-/// Builds and gives the executables by target name. Diagnostics go to stderr as usual.
+/// Builds, and returns the executables by target name. Diagnostics go to stderr as usual.
 pub(crate) fn executables<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<BTreeMap<String, PathBuf>> {
     executables_of(&mut cargo(args))
 }
 
-/// The same, for any `cargo build`.
+/// Like [`executables`], for any `cargo build`.
 pub(crate) fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
     cargo.arg("--message-format=json-render-diagnostics").stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = cargo.output().with_context(|| format!("cannot start {}", process::describe(cargo)))?;
-    // Errors are on stderr; stdout has only messages for programs.
+    let output = cargo.output().with_context(|| format!("failed to start {}", process::describe(cargo)))?;
+    // Errors are on stderr; stdout has only machine-readable messages.
     if !output.status.success() {
         bail!("{} ended with {}", process::describe(cargo), output.status);
     }
@@ -57,7 +57,7 @@ pub(crate) fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, Pat
     Ok(messages.lines().filter_map(|line| executable(&serde_json::from_str(line).ok()?)).collect())
 }
 
-/// The members of the workspace, as `cargo metadata` describes them.
+/// The members of the workspace, from `cargo metadata`.
 pub(crate) fn packages() -> Result<Vec<Value>> {
     let text = process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps", "--offline"]))
         .or_else(|_| process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps"])))?;
@@ -68,15 +68,15 @@ pub(crate) fn packages() -> Result<Vec<Value>> {
     }
 }
 
-/// Builds one program of the workspace and gives where it lies. The whole workspace selects the
-/// features.
+/// Builds one program of the workspace and returns its path. The features are those of the whole
+/// workspace.
 pub(crate) fn program(name: &str, profile: &[&str]) -> Result<PathBuf> {
     let args = ["build", "--workspace", "--bin", name].into_iter().chain(profile.iter().copied());
     executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
 }
 
-/// The same, built together with all tests: what only tests need selects features too, and so
-/// nothing is built in a second way.
+/// Like [`program`], built together with all tests: dependencies of tests select features too, so
+/// that nothing is built again with other features.
 pub(crate) fn program_for_tests(name: &str) -> Result<PathBuf> {
     let args = ["build", "--bins", "--tests", "--examples"].into_iter().chain(FOR_TESTS);
     executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
@@ -84,13 +84,13 @@ pub(crate) fn program_for_tests(name: &str) -> Result<PathBuf> {
 
 /// Builds one program so that it runs in an empty container, and puts it at `destination`.
 ///
-/// The explicit target keeps these objects apart from the ordinary build's: neither invalidates the
-/// other.
+/// The explicit target separates these objects from those of ordinary builds: neither invalidates
+/// the other.
 pub(crate) fn static_program(package: &str, name: &str, profile: &[&str], destination: &Path) -> Result<()> {
     install(&build_static(&mut cargo(["build"]), &[], package, name, profile)?, destination)
 }
 
-/// Builds one static program with `cargo`; gives its content.
+/// Builds one static program with `cargo`; returns its content.
 pub(crate) fn build_static(
     cargo: &mut Command,
     flags: &[String],
@@ -103,14 +103,14 @@ pub(crate) fn build_static(
     cargo
         .args(["--package", package, "--bin", name, "--target", &target])
         .args(profile)
-        // Not for build scripts, since there is a target.
+        // With an explicit target the flags do not apply to build scripts.
         .env("CARGO_ENCODED_RUSTFLAGS", all.collect::<Vec<_>>().join("\u{1f}"));
     let built = executables_of(cargo)?
         .remove(name)
         .with_context(|| format!("cargo built no program {name} of {package}"))?;
-    let bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
+    let bytes = fs::read(&built).with_context(|| format!("failed to read {}", built.display()))?;
     if asks_for_a_loader(&bytes) {
-        bail!("{} is not static: it asks for a dynamic loader", built.display());
+        bail!("{} is not static: it requires a dynamic loader", built.display());
     }
     Ok(bytes)
 }
@@ -163,20 +163,20 @@ fn asks_for_a_loader(elf: &[u8]) -> bool {
     (0..count).any(|index| number(table + index * size, 4) == Some(PT_INTERP as usize))
 }
 
-/// Replaces the file in one step; an equal one keeps its time, so that what was made from it stays
+/// Replaces the file in one step. An equal file keeps its time, so that files derived from it stay
 /// fresh.
 pub(crate) fn install(bytes: &[u8], destination: &Path) -> Result<()> {
     if fs::read(destination).is_ok_and(|present| present == bytes) {
         return Ok(());
     }
     let parent = destination.parent().context("the destination has no folder")?;
-    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    fs::create_dir_all(parent).with_context(|| format!("failed to create {}", parent.display()))?;
     // Another task may be installing the same file.
     let unfinished = destination.with_extension(format!("unfinished-{}", std::process::id()));
-    fs::write(&unfinished, bytes).with_context(|| format!("cannot write {}", unfinished.display()))?;
+    fs::write(&unfinished, bytes).with_context(|| format!("failed to write {}", unfinished.display()))?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&unfinished, mode)?;
-    fs::rename(&unfinished, destination).with_context(|| format!("cannot install {}", destination.display()))
+    fs::rename(&unfinished, destination).with_context(|| format!("failed to place {}", destination.display()))
 }
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dynamic_program_is_distinguished_from_a_static_one() {
+    fn dynamic_program_is_distinguished_from_a_static_one() {
         let dynamic = fs::read("/proc/self/exe").unwrap();
         assert!(asks_for_a_loader(&dynamic));
         let mut header = vec![0; 0x40];
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(executable(&message), Some(("x".into(), "/t/x".into())));
         let test =
             serde_json::json!({"target": {"name": "x"}, "executable": "/t/x-1", "profile": {"test": true}});
-        assert_eq!(executable(&test), None, "tests of a program have its name");
+        assert_eq!(executable(&test), None, "the tests of a program have the same name");
         assert_eq!(executable(&serde_json::json!({"target": {"name": "x"}, "executable": null})), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The real Claude Code program: where it is, and getting it where it is not.
+//! Finds the real Claude Code program, or fetches it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::npm;
 use crate::process;
 use crate::workspace;
 
-/// The program the user gave, else npm's for this machine's architecture, which is fetched once.
+/// The program that the user specified, else npm's for this machine's architecture, fetched once.
 pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = given {
         return path.canonicalize().with_context(|| format!("there is no Claude Code at {}", path.display()));
@@ -18,16 +18,16 @@ pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf> {
     let package = match std::env::consts::ARCH {
         "x86_64" => "@anthropic-ai/claude-code-linux-x64",
         "aarch64" => "@anthropic-ai/claude-code-linux-arm64",
-        other => bail!("there is no Claude Code for {other}; give one with --claude-bin PATH"),
+        other => bail!("there is no Claude Code for {other}; specify one with --claude-bin PATH"),
     };
     let program = npm::unpacked(package, "claude-code")?.join("claude");
     if !is_program(&program) {
-        bail!("{package} holds no program at {}", program.display());
+        bail!("{package} has no program at {}", program.display());
     }
     Ok(program)
 }
 
-/// The program given, else `CLAUDE_BIN`, else `claude` on PATH, else npm's.
+/// The specified program, else `CLAUDE_BIN`, else `claude` on PATH, else npm's.
 pub(crate) fn installed_program(given: Option<&Path>) -> Result<PathBuf> {
     let named = std::env::var_os("CLAUDE_BIN").map(PathBuf::from);
     let on_path = || process::find_program("claude")?.canonicalize().ok().filter(|path| is_program(path));
@@ -37,7 +37,8 @@ pub(crate) fn installed_program(given: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// The same, where private engines see it: under the checkout or `/tmp`, else copied there.
+/// Like [`installed_program`], at a path that private engines see: under the checkout or `/tmp`,
+/// else copied there.
 pub(crate) fn visible_program(given: Option<&Path>) -> Result<PathBuf> {
     let program = installed_program(given)?;
     if program.starts_with(workspace::root()) || program.starts_with("/tmp") {
@@ -47,7 +48,7 @@ pub(crate) fn visible_program(given: Option<&Path>) -> Result<PathBuf> {
     let size = |path: &Path| fs::metadata(path).map(|data| data.len()).ok();
     if size(&copy).is_none() || size(&copy) != size(&program) {
         fs::create_dir_all(copy.parent().context("the copy has no folder")?)?;
-        fs::copy(&program, &copy).with_context(|| format!("cannot copy {}", program.display()))?;
+        fs::copy(&program, &copy).with_context(|| format!("failed to copy {}", program.display()))?;
     }
     Ok(copy)
 }

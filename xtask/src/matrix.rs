@@ -1,4 +1,4 @@
-//! The record of the last whole matrix, and what has changed since.
+//! The record of the last complete matrix, and the paths that have changed since.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,12 +12,12 @@ use crate::report::{say, seconds, step};
 use crate::results::Results;
 use crate::workspace;
 
-/// So many tests may pass only when they ran again; more fail the matrix.
+/// The number of tests that may pass only on the second try; more fail the matrix.
 pub(crate) const FLAKY: usize = 3;
-/// The record, in the checkout.
+/// The path of the record in the checkout.
 const FILE: &str = "tests/matrix.md";
 
-/// What the parts of a run took, and which of them failed.
+/// The durations of the parts of a run, and the failed parts.
 #[derive(Default)]
 pub(crate) struct Parts {
     took: Vec<(String, Duration)>,
@@ -25,7 +25,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Does one part, and remembers what it took.
+    /// Runs one part, and records its duration.
     pub(crate) fn step<T>(&mut self, name: &str, action: impl FnOnce() -> Result<T>) -> Result<T> {
         let begin = Instant::now();
         let result = step(name, action);
@@ -33,7 +33,7 @@ impl Parts {
         result
     }
 
-    /// Does one part whose failure stops no other: one run reports everything that is broken.
+    /// Runs one part whose failure does not stop the others: one run reports every failure.
     pub(crate) fn attempt(&mut self, name: &str, action: impl FnOnce() -> Result<()>) {
         if let Err(error) = self.step(name, action) {
             say(format!("failed: {name}: {error:#}"));
@@ -41,7 +41,7 @@ impl Parts {
         }
     }
 
-    /// Fails if a part did.
+    /// Fails if a part failed.
     pub(crate) fn verdict(&self) -> Result<()> {
         if self.failed.is_empty() { Ok(()) } else { bail!("failed: {}", self.failed.join("; ")) }
     }
@@ -54,7 +54,7 @@ impl Parts {
     }
 }
 
-/// Writes the record of a matrix that passed on the commit that is checked out.
+/// Writes the record of a matrix that passed on the current commit.
 pub(crate) fn write(parts: &Parts, results: &Results) -> Result<()> {
     let date = process::output(&mut command("date", ["--utc", "+%Y-%m-%d"]))?;
     let text = render(&head()?, date.trim(), parts, results)?;
@@ -88,7 +88,7 @@ fn render(commit: &str, date: &str, parts: &Parts, results: &Results) -> Result<
     Ok(text)
 }
 
-/// The paths that differ from the commit of the last matrix; none where there is no record of one.
+/// The paths that differ from the commit of the last matrix; none if there is no record.
 pub(crate) fn changed_since() -> Result<Vec<String>> {
     let recorded = fs::read_to_string(path()).ok();
     let Some(commit) = recorded.as_deref().and_then(commit_in) else {
@@ -104,11 +104,11 @@ fn commit_in(record: &str) -> Option<&str> {
     record.lines().find_map(|line| line.strip_prefix("- Commit: "))
 }
 
-/// Notes the commit that passed, where nothing but the record differs from it.
+/// Notes the commit that passed, if only the record differs from it.
 pub(crate) fn note_passed() -> Result<()> {
     let differs = git(&["status", "--porcelain"])?;
     if differs.lines().any(|line| line.get(3..) != Some(FILE)) {
-        say("there are uncommitted changes, so no commit is noted as passed");
+        say("no commit is noted as passed, since there are uncommitted changes");
         return Ok(());
     }
     let file = workspace::state().join("passed");

@@ -1,4 +1,4 @@
-//! An MCP server that we did not write: the reference server of the protocol's authors.
+//! A third-party MCP server: the reference server of the protocol's authors.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use crate::npm;
 
 const PACKAGE: &str = "@modelcontextprotocol/server-everything";
 const VERSION: &str = "2025.12.18";
-/// What it takes HTTP from; it would take any newer one.
+/// Its library for HTTP, pinned; it would accept any newer version.
 const SDK: &str = "@modelcontextprotocol/sdk@1.32.2";
 
-/// Its program, for Node.js; installed once for each version.
+/// Its program for Node.js, installed once for each version.
 pub(crate) fn program() -> Result<PathBuf> {
     let name = format!("tools/mcp-server-{VERSION}");
     let modules = npm::installed(&[&format!("{PACKAGE}@{VERSION}"), SDK], &name)?;

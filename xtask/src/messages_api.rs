@@ -7,14 +7,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 
-/// A running stand-in; it ends when this is dropped, or when this process dies.
+/// A running stand-in; it ends when this value is dropped, or when this process dies.
 pub(crate) struct StandIn {
     child: Child,
     url: String,
 }
 
 impl StandIn {
-    /// Builds it if need be and waits until it listens.
+    /// Builds it if necessary, starts it, and waits until it listens.
     pub(crate) fn start() -> Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut child = Command::new(cargo)
@@ -23,17 +23,17 @@ impl StandIn {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("cannot start the stand-in for the Messages API")?;
+            .context("failed to start the stand-in for the Messages API")?;
         let stdout = child.stdout.take().context("the stand-in has no stdout")?;
         let mut url = String::new();
-        BufReader::new(stdout).read_line(&mut url).context("cannot read the stand-in's address")?;
+        BufReader::new(stdout).read_line(&mut url).context("failed to read the stand-in's address")?;
         if url.trim().is_empty() {
-            bail!("the stand-in for the Messages API ended without an address");
+            bail!("the stand-in for the Messages API ended without printing an address");
         }
         Ok(Self { child, url: url.trim().to_owned() })
     }
 
-    /// What `ANTHROPIC_BASE_URL` must be.
+    /// The value for `ANTHROPIC_BASE_URL`.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -41,8 +41,8 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // The end of its standard input is what it waits for; killing cargo would leave the
-        // stand-in itself running.
+        // It ends at the end of its standard input; killing cargo would leave the stand-in itself
+        // running.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

@@ -1,9 +1,9 @@
-//! Two network namespaces for one engine: its *host*, and the *world* that the host reaches over a
-//! cable.
+//! Two network namespaces for one engine: its *host*, and the *world*, which replaces the internet
+//! and is connected to the host by a virtual cable.
 //!
-//! The engine and its bridges live in the host namespace; test servers and the tests themselves
-//! live in the world. Nothing leads from either to the machine's own network, so test traffic
-//! cannot leave the machine.
+//! The engine and its bridges are in the host namespace; test servers and the tests themselves are
+//! in the world. Neither is connected to the machine's own network, so test traffic cannot leave
+//! the machine.
 //!
 //! ```text
 //! container ─ bridge ─ host 203.0.113.254 ══ veth ══ 203.0.113.1 … .20 world
@@ -17,32 +17,32 @@ use crate::apt::{self, Needed};
 use crate::process::{self, command};
 use crate::workspace;
 
-/// The name of the cable's end in either namespace.
+/// The name of the cable's interface in both namespaces.
 const CABLE: &str = "cable0";
-/// The host's address on the cable, as the world sees every container.
+/// The host's address on the cable, from which the connections of every container reach the world.
 pub(crate) const HOST_ADDRESS: &str = "203.0.113.254";
-/// How many addresses the world has, from 203.0.113.1 on.
+/// The number of the world's addresses, starting at 203.0.113.1.
 const WORLD_ADDRESSES: u8 = 20;
 
-/// A pair of namespaces by name.
+/// The names of a pair of namespaces.
 pub(crate) struct Pair {
     pub(crate) host: String,
     pub(crate) world: String,
 }
 
 impl Pair {
-    /// The pair of the engine called `engine` in this checkout.
+    /// The pair of the engine `engine` in this checkout.
     pub(crate) fn of(engine: &str) -> Self {
         let tag = workspace::tag();
         Self { host: format!("sbx-{tag}-{engine}-host"), world: format!("sbx-{tag}-{engine}-world") }
     }
 
-    /// The path that `nsenter --net=` and `setns` take.
+    /// The path of a namespace for `nsenter --net=` and `setns`.
     pub(crate) fn path(name: &str) -> PathBuf {
         PathBuf::from("/run/netns").join(name)
     }
 
-    /// Makes both namespaces and the cable between them, unless they are there and whole.
+    /// Creates both namespaces and the cable between them, unless they exist and are complete.
     pub(crate) fn ensure(&self) -> Result<()> {
         apt::ensure(&[
             Needed { program: "ip", package: "iproute2" },
@@ -52,10 +52,10 @@ impl Pair {
             return Ok(());
         }
         self.remove();
-        self.make().context("cannot make the engine's network namespaces")
+        self.make().context("failed to create the engine's network namespaces")
     }
 
-    /// Removes both namespaces; what is not there is no fault.
+    /// Removes both namespaces; it is not an error if one does not exist.
     pub(crate) fn remove(&self) {
         for name in [&self.host, &self.world] {
             if Self::path(name).exists() {
@@ -86,18 +86,18 @@ impl Pair {
             ip(&["-n", name, "link", "set", CABLE, "up"])?;
         }
         ip(&["-n", host, "route", "add", "default", "via", &world_address(1)])?;
-        // The engine would switch forwarding on with its first bridge; tests must not depend on
-        // which came first.
+        // The engine would enable forwarding with its first bridge; tests must not depend on their
+        // order.
         let switches = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6; \
                         echo 0 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
         process::run_quietly(&mut enter(host, ["sh", "-c", switches]))?;
-        // Tests of engines without root are without root too, and put up a name server and sites.
+        // Tests of rootless engines run without root too, and start a name server and sites.
         let ports = "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start";
         process::run_quietly(&mut enter(world, ["sh", "-c", ports]))
     }
 }
 
-/// A command inside a namespace; the mount namespace stays ours, unlike with `ip netns exec`, which
+/// A command inside a network namespace and in our mount namespace, unlike `ip netns exec`, which
 /// hides cgroups.
 pub(crate) fn enter<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> std::process::Command {
     let mut nsenter = command("nsenter", [format!("--net={}", Pair::path(name).display())]);

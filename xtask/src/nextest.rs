@@ -14,29 +14,29 @@ use crate::pypi;
 use crate::report::say;
 use crate::workspace;
 
-/// The version that is fetched where the user has none, or an older one than `.config/nextest.toml`
-/// asks for.
+/// The version that is fetched if the user has none, or one that is too old for
+/// `.config/nextest.toml`.
 const VERSION: &str = "0.9.148";
-/// The oldest one that does.
+/// The oldest version that `.config/nextest.toml` accepts.
 const OLDEST: &str = "0.9.140";
-/// A failed assertion that saw an attack succeed begins with it.
+/// The prefix of a failed assertion that saw an attack succeed.
 const BREACH: &str = "breach: ";
 
-/// The tests of the workspace, built.
+/// The built tests of the workspace.
 pub(crate) struct Built {
     program: PathBuf,
     binaries: PathBuf,
     metadata: PathBuf,
 }
 
-/// One test that ran.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Case {
     pub(crate) name: String,
     /// `PACKAGE` or `PACKAGE::FILE`.
     pub(crate) binary: String,
     pub(crate) seconds: f64,
-    /// Everything that a failed test printed.
+    /// The whole output of a failed test.
     pub(crate) failure: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Case {
     }
 }
 
-/// Builds all tests of the workspace, in the one selection of packages and features that every step
+/// Builds all tests of the workspace, with the selection of packages and features that every step
 /// uses.
 pub(crate) fn build() -> Result<Built> {
     let program = program()?;
@@ -62,7 +62,7 @@ pub(crate) fn build() -> Result<Built> {
     Ok(Built { program, binaries, metadata })
 }
 
-/// Runs to the end with diagnostics on our stderr, and returns stdout.
+/// Runs a command with diagnostics on our stderr, and returns its stdout.
 fn shown(command: &mut Command) -> Result<Vec<u8>> {
     let what = process::describe(command);
     let output = command
@@ -77,7 +77,7 @@ fn shown(command: &mut Command) -> Result<Vec<u8>> {
 }
 
 impl Built {
-    /// A `cargo nextest` that runs what is built; `prefix` comes before it on the command line.
+    /// A `cargo nextest` command for the built tests; `prefix` comes before it on the command line.
     pub(crate) fn command(&self, verb: &str, prefix: Command) -> Command {
         let mut nextest = prefix;
         nextest.arg(&self.program).args(["nextest", verb, "--cargo-metadata"]).arg(&self.metadata);
@@ -100,7 +100,7 @@ impl Built {
     }
 }
 
-/// Runs tests to the end, whatever comes of them. That none ran is an error.
+/// Runs tests; failed ones are results, but it is an error if none ran.
 pub(crate) fn run(nextest: &mut Command) -> Result<Vec<Case>> {
     let what = process::describe(nextest);
     let report = workspace::target().join("nextest/default/junit.xml");
@@ -136,14 +136,14 @@ fn cases(report: &str) -> Result<Vec<Case>> {
         .collect()
 }
 
-/// The user's own program, or the one that is fetched.
+/// The user's own program, or a fetched one.
 fn program() -> Result<PathBuf> {
     if let Some(found) = process::find_program("cargo-nextest").or_else(in_cargo_home)
         && process::output(&mut command(&found, ["nextest", "--version"])).is_ok_and(|text| is_new(&text))
     {
         return Ok(found);
     }
-    say("there is no cargo-nextest here that is new enough");
+    say("cargo-nextest is missing or too old");
     pypi::program("cargo-nextest", VERSION)
 }
 
@@ -152,7 +152,7 @@ fn in_cargo_home() -> Option<PathBuf> {
     Some(Path::new(&home).join("bin/cargo-nextest")).filter(|program| program.is_file())
 }
 
-/// `cargo-nextest 0.9.143 (60fa45f63 2026-08-04)`
+/// Whether the version is new enough, from `cargo-nextest 0.9.143 (60fa45f63 2026-08-04)`.
 fn is_new(text: &str) -> bool {
     let numbers = |version: &str| version.split('.').map(str::parse).collect::<Result<Vec<u32>, _>>().ok();
     text.split_whitespace().nth(1).and_then(numbers) >= numbers(OLDEST)
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn version_that_is_too_old_is_not_used() {
+    fn old_version_is_not_used() {
         assert!(is_new("cargo-nextest 0.9.143 (60fa45f63 2026-08-04)"));
         for old in ["cargo-nextest 0.9.99", "cargo-nextest", "error: no such command"] {
             assert!(!is_new(old), "{old}");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_version_is_the_one_that_the_settings_ask_for() {
+    fn oldest_version_is_that_of_the_settings() {
         let settings = fs::read_to_string(workspace::root().join(".config/nextest.toml")).unwrap();
         assert!(settings.contains(&format!("nextest-version = \"{OLDEST}\"")));
     }

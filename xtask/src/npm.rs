@@ -1,4 +1,4 @@
-//! Packages from npm. None of their scripts run.
+//! Packages from npm. Their scripts do not run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::process::{self, command};
 use crate::report::step;
 use crate::workspace;
 
-/// The folder `package` of the package, fetched once.
+/// Fetches a package once; returns its folder `package`.
 pub(crate) fn unpacked(specifier: &str, name: &str) -> Result<PathBuf> {
     let folder = workspace::state().join(name);
     let package = folder.join("package");
@@ -22,22 +22,23 @@ pub(crate) fn unpacked(specifier: &str, name: &str) -> Result<PathBuf> {
     step(&format!("fetching {specifier} with npm pack"), || {
         drop(fs::remove_dir_all(&unfinished));
         drop(fs::remove_dir_all(&folder));
-        fs::create_dir_all(&unfinished).with_context(|| format!("cannot make {}", unfinished.display()))?;
+        fs::create_dir_all(&unfinished)
+            .with_context(|| format!("failed to create {}", unfinished.display()))?;
         let mut pack = command("npm", ["pack", "--silent", specifier]);
         process::run_quietly(pack.current_dir(&unfinished))?;
         let tarball = only_tarball(&unfinished)?;
         let mut unpack = command("tar", ["--extract", "--no-same-owner", "--file"]);
         process::run_quietly(unpack.arg(&tarball).current_dir(&unfinished))?;
         fs::remove_file(&tarball)?;
-        fs::rename(&unfinished, &folder).with_context(|| format!("cannot place {}", folder.display()))
+        fs::rename(&unfinished, &folder).with_context(|| format!("failed to place {}", folder.display()))
     })?;
     if !package.join("package.json").is_file() {
-        bail!("{specifier} unpacked to something without package.json in {}", folder.display());
+        bail!("{specifier} has no package.json in {}", folder.display());
     }
     Ok(package)
 }
 
-/// The folder `node_modules` with the packages and what they need, installed once.
+/// Installs packages and their dependencies once; returns the folder `node_modules`.
 pub(crate) fn installed(specifiers: &[&str], name: &str) -> Result<PathBuf> {
     let folder = workspace::state().join(name);
     let modules = folder.join("node_modules");
@@ -49,13 +50,14 @@ pub(crate) fn installed(specifiers: &[&str], name: &str) -> Result<PathBuf> {
     step(&format!("installing {} with npm", specifiers.join(" and ")), || {
         drop(fs::remove_dir_all(&unfinished));
         drop(fs::remove_dir_all(&folder));
-        fs::create_dir_all(&unfinished).with_context(|| format!("cannot make {}", unfinished.display()))?;
+        fs::create_dir_all(&unfinished)
+            .with_context(|| format!("failed to create {}", unfinished.display()))?;
         let mut install = command(
             "npm",
             ["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"],
         );
         process::run_quietly(install.arg(&unfinished).args(specifiers))?;
-        fs::rename(&unfinished, &folder).with_context(|| format!("cannot place {}", folder.display()))
+        fs::rename(&unfinished, &folder).with_context(|| format!("failed to place {}", folder.display()))
     })?;
     if !modules.is_dir() {
         bail!("npm installed nothing in {}", modules.display());

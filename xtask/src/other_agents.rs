@@ -1,5 +1,5 @@
 //! The real programs of agents other than Claude Code, at the versions that their profiles were
-//! tried with.
+//! tested with.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use crate::npm;
 const CODEX: &str = "0.169.0";
 const GEMINI: &str = "0.61.0";
 const OPENCODE: &str = "1.18.33";
-/// What Gemini CLI runs on: distributions have older ones.
+/// The Node.js for Gemini CLI, since those of distributions are older.
 const NODE: &str = "22.23.3";
 
-/// Where they are.
+/// The paths of the programs.
 pub(crate) struct OtherAgents {
     pub(crate) codex: PathBuf,
     pub(crate) gemini: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct OtherAgents {
     pub(crate) node: PathBuf,
 }
 
-/// npm's for this machine's architecture, which are fetched once.
+/// The programs from npm for this machine's architecture, fetched once.
 pub(crate) fn programs() -> Result<OtherAgents> {
     let (npm_arch, triple) = match std::env::consts::ARCH {
         "x86_64" => ("x64", "x86_64-unknown-linux-musl"),
@@ -32,7 +32,7 @@ pub(crate) fn programs() -> Result<OtherAgents> {
         let folder = format!("agent-{}-{version}", package.replace(['@', '/'], "_"));
         let program = npm::unpacked(&format!("{package}@{version}"), &folder)?.join(program);
         if !program.is_file() {
-            bail!("{package} holds no program at {}", program.display());
+            bail!("{package} has no program at {}", program.display());
         }
         Ok(program)
     };
@@ -43,7 +43,7 @@ pub(crate) fn programs() -> Result<OtherAgents> {
             &format!("vendor/{triple}/bin/codex"),
         )?,
         gemini: fetched("@google/gemini-cli", GEMINI, "bundle/gemini.js")?,
-        // For processors without AVX2 too.
+        // This build also runs on processors without AVX2.
         opencode: match npm_arch {
             "x64" => fetched("opencode-linux-x64-baseline", OPENCODE, "bin/opencode")?,
             _ => fetched("opencode-linux-arm64", OPENCODE, "bin/opencode")?,

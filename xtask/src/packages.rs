@@ -1,4 +1,4 @@
-//! The packages that cargo resolved, ours and others', with what they say of themselves.
+//! The packages that cargo resolved, ours and third-party ones, with their metadata.
 
 use std::path::PathBuf;
 
@@ -11,21 +11,21 @@ use crate::process;
 /// One version of one package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Package {
-    /// What cargo calls it: unique.
+    /// Cargo's unique id.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// The SPDX expression, where it has one.
+    /// The SPDX expression, if it has one.
     pub(crate) license: Option<String>,
     /// The folder of its sources.
     pub(crate) folder: PathBuf,
-    /// `registry+URL` or `git+URL`; nothing for a folder of ours.
+    /// `registry+URL` or `git+URL`; `None` for our own.
     pub(crate) source: Option<String>,
     /// The ids of the packages that its programs are linked with.
     pub(crate) linked: Vec<String>,
 }
 
-/// The output of `cargo metadata` with `options`, from the lock file as it is.
+/// The packages from `cargo metadata` with `options`, with an unchanged lock file.
 pub(crate) fn resolved(options: &[&str]) -> Result<Vec<Package>> {
     let arguments = ["metadata", "--format-version=1", "--locked"];
     let text = process::output(&mut cargo(arguments.into_iter().chain(options.iter().copied())))?;
@@ -35,8 +35,7 @@ pub(crate) fn resolved(options: &[&str]) -> Result<Vec<Package>> {
 
 fn packages(metadata: &Value) -> Result<Vec<Package>> {
     let list = |pointer| metadata.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    // Not all of the packages are for the platforms that were asked for; those that are have a
-    // node.
+    // Some packages are not for the requested platforms; only the others have a node.
     let packages: Vec<Package> = list("/resolve/nodes")
         .filter_map(|node| {
             let id = text(node, "id")?;
@@ -58,7 +57,7 @@ fn packages(metadata: &Value) -> Result<Vec<Package>> {
     Ok(packages)
 }
 
-/// Neither build scripts nor tests are part of a program.
+/// The dependencies that are linked, without those of build scripts and tests.
 fn linked(node: &Value) -> Vec<String> {
     let is_normal = |dependency: &&Value| {
         let mut kinds = dependency.get("dep_kinds").and_then(Value::as_array).into_iter().flatten();
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_for_tests_or_other_platforms_is_distinguished_from_what_is_linked() {
+    fn packages_for_tests_or_other_platforms_are_not_linked() {
         let metadata = json!({
             "packages": [
                 {"id": "a 1", "name": "a", "manifest_path": "/a/Cargo.toml", "version": "1.0.0", "license": "MIT", "source": null},

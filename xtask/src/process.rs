@@ -1,4 +1,4 @@
-//! Running programs, with errors that name the command.
+//! Runs programs, with errors that name the command.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// A command whose arguments are given at once.
+/// A command with its arguments.
 pub(crate) fn command<I, S>(program: impl AsRef<std::ffi::OsStr>, args: I) -> Command
 where
     I: IntoIterator<Item = S>,
@@ -17,30 +17,30 @@ where
     command
 }
 
-/// Runs to the end; what the program prints goes to our stderr.
+/// Runs a command with its output on our stderr.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command
         .stdin(Stdio::null())
         .stdout(Stdio::from(io::stderr()))
         .status()
-        .with_context(|| format!("cannot start {}", describe(command)))?;
+        .with_context(|| format!("failed to start {}", describe(command)))?;
     if !status.success() {
         bail!("{} ended with {status}", describe(command));
     }
     Ok(())
 }
 
-/// Runs to the end without showing what the program prints, unless it fails.
+/// Runs a command; its output is only in the error of a failure.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     output(command).map(drop)
 }
 
-/// Runs to the end and gives what the program printed on stdout.
+/// Runs a command and returns its stdout.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("cannot start {}", describe(command)))?;
+        .with_context(|| format!("failed to start {}", describe(command)))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -49,7 +49,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(stdout)
 }
 
-/// The command as a person would type it, shortened.
+/// The command as a user would type it, shortened.
 pub(crate) fn describe(command: &Command) -> String {
     let words: Vec<_> = std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -62,7 +62,7 @@ pub(crate) fn describe(command: &Command) -> String {
     }
 }
 
-/// Looks a program up on PATH and in the system folders that a user's PATH often lacks.
+/// Finds a program on PATH and in system folders that are often not on a user's PATH.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -71,12 +71,12 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// Whether we are root.
+/// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     proc_status("Uid").is_some_and(|ids| ids.split_whitespace().next() == Some("0"))
 }
 
-/// One field of our own `/proc/self/status`.
+/// One field of `/proc/self/status`.
 pub(crate) fn proc_status(field: &str) -> Option<String> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     text.lines()
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_program_is_named_with_what_it_said() {
+    fn failed_program_is_named_with_its_output() {
         let error = output(&mut command("sh", ["-c", "echo said >&2; exit 3"])).unwrap_err().to_string();
         assert!(
             error.contains("exit 3") && error.contains("said") && error.contains("exit status: 3"),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_what_the_program_printed() {
+    fn output_is_the_stdout_of_the_program() {
         assert_eq!(output(&mut command("echo", ["one", "two"])).unwrap(), "one two\n");
     }
 }

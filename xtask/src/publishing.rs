@@ -1,5 +1,5 @@
-//! The crates that others use can be published: what a registry asks for is there, and cargo packs
-//! them. Nothing is uploaded.
+//! Checks that the public crates can be published: they have the metadata that a registry requires,
+//! and cargo packs them. Nothing is uploaded.
 
 use std::fs;
 
@@ -9,25 +9,24 @@ use serde_json::Value;
 use crate::cargo::{self, cargo};
 use crate::process;
 
-/// What `cargo metadata` has of a crate that can be found and used by others.
+/// The fields of `cargo metadata` that a public crate must have.
 const WANTED: [&str; 7] =
     ["description", "license", "readme", "keywords", "categories", "rust_version", "edition"];
 
-/// Holds the manifests against what a registry asks for, and packs the crates as they would be
-/// uploaded.
+/// Compares the manifests with a registry's requirements, and packs the crates as for an upload.
 pub(crate) fn check() -> Result<()> {
     let packages = cargo::packages()?;
     let (public, private): (Vec<_>, Vec<_>) = packages.iter().partition(|package| is_public(package));
-    let mut faults: Vec<_> = public.iter().flat_map(|package| missing(package)).collect();
+    let mut errors: Vec<_> = public.iter().flat_map(|package| missing(package)).collect();
     for package in private {
-        faults.extend(without_reason(package)?);
+        errors.extend(without_reason(package)?);
     }
-    if !faults.is_empty() {
-        bail!("{}", faults.join("\n"));
+    if !errors.is_empty() {
+        bail!("{}", errors.join("\n"));
     }
     let names: Vec<_> = public.iter().flat_map(|package| ["--package", text(package, "name")]).collect();
-    // The workspace's own build compiles what is packed here. Other files than those of git are not
-    // packed.
+    // The packed code is not built, since the workspace's own build compiles it. Only files in git
+    // are packed.
     let pack = |offline: &[&str]| {
         let mut package = cargo(["package", "--quiet", "--no-verify", "--allow-dirty"]);
         process::run_quietly(package.args(&names).args(offline))
@@ -53,18 +52,18 @@ fn missing(package: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A library that stays private says why, in the line above.
+/// The error for a private library without the reason in the line above `publish`.
 fn without_reason(package: &Value) -> Result<Option<String>> {
     let path = text(package, "manifest_path");
     if !path.contains("/crates/") {
         return Ok(None);
     }
-    let manifest = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let manifest = fs::read_to_string(path).with_context(|| format!("failed to read {path}"))?;
     let lines: Vec<_> = manifest.lines().collect();
     let reason = lines
         .windows(2)
         .any(|pair| matches!(pair, [above, line] if line.starts_with("publish") && above.starts_with("# ")));
-    Ok((!reason).then(|| format!("{path}: say in the line above `publish` why the crate is not published")))
+    Ok((!reason).then(|| format!("{path}: state in the line above `publish` why the crate is not published")))
 }
 
 fn text<'a>(package: &'a Value, key: &str) -> &'a str {
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_registry_asks_for_is_missed() {
+    fn missing_metadata_is_reported() {
         let mut package = json!({"name": "p", "publish": null, "description": "P.", "license": "MIT", "readme": "README.md",
             "keywords": ["p"], "categories": [], "rust_version": "1.95", "edition": "2024"});
         assert!(is_public(&package));

@@ -1,4 +1,4 @@
-//! Programs that packages for Python carry.
+//! Programs that are distributed in Python packages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -34,7 +34,7 @@ pub(crate) fn program(name: &str, version: &str) -> Result<PathBuf> {
             format!("astral-dev-toolchain-{name}").replace('-', "_")
         ));
         fs::set_permissions(&carried, fs::Permissions::from_mode(0o755))
-            .with_context(|| format!("{package} carries no program {name}"))?;
+            .with_context(|| format!("{package} has no program {name}"))?;
         fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
         fs::rename(&carried, &program).with_context(|| format!("failed to place {}", program.display()))?;
         fs::remove_dir_all(&unfinished).with_context(|| format!("failed to remove {}", unfinished.display()))
@@ -46,6 +46,6 @@ fn only_file(folder: &Path) -> Result<PathBuf> {
     let mut files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     match (files.next(), files.next()) {
         (Some(file), None) => Ok(file),
-        _ => bail!("pip left more or less than one file in {}", folder.display()),
+        _ => bail!("pip must download exactly one file into {}", folder.display()),
     }
 }

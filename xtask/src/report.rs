@@ -1,15 +1,15 @@
-//! Saying what happens and how long it takes, on stderr.
+//! Progress reports with durations, on stderr.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// Says one line.
+/// Prints one line.
 pub(crate) fn say(line: impl AsRef<str>) {
     eprintln!("xtask: {}", line.as_ref());
 }
 
-/// Says what begins, does it, and says how long it took.
+/// Runs `action`, and prints its beginning, its outcome and its duration.
 pub(crate) fn step<T>(what: &str, action: impl FnOnce() -> Result<T>) -> Result<T> {
     say(format!("{what} …"));
     let begin = Instant::now();
@@ -19,7 +19,7 @@ pub(crate) fn step<T>(what: &str, action: impl FnOnce() -> Result<T>) -> Result<
     result
 }
 
-/// A duration for people.
+/// A duration in a readable form.
 pub(crate) fn seconds(duration: Duration) -> String {
     match duration.as_secs() {
         0..60 => format!("{:.1} s", duration.as_secs_f64()),
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_well() {
+    fn durations_are_printed_in_seconds_or_minutes() {
         for (millis, expected) in [(0, "0.0 s"), (1_540, "1.5 s"), (59_900, "59.9 s"), (61_000, "1 min 01 s")]
         {
             assert_eq!(seconds(Duration::from_millis(millis)), expected);

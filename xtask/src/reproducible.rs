@@ -1,5 +1,5 @@
-//! The static programs of an archive, built so that nothing in them depends on the folder: the same
-//! sources give the same bytes in any folder.
+//! Reproducible builds of an archive's static programs: the same sources result in the same bytes
+//! in any folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use crate::workspace;
 
 const PROFILE: [&str; 2] = ["--release", "--locked"];
 
-/// Where a build finds what it is made of, and where it puts what it makes.
+/// The input and output folders of a build.
 struct Folders {
     checkout: PathBuf,
     /// cargo's home, with the sources of dependencies.
@@ -40,14 +40,14 @@ impl Folders {
         cargo
     }
 
-    /// Messages of a panic name files. The last that fits counts: the target folder usually lies in
-    /// the checkout.
+    /// The flags that hide the folders, which panic messages would contain. The last matching flag
+    /// applies: the target folder is usually in the checkout.
     fn hidden(&self) -> [String; 3] {
         [(&self.home, "/cargo"), (&self.checkout, "/sandbox"), (&self.target, "/target")]
             .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
     }
 
-    /// Builds a static program that is named as its package is.
+    /// Builds a static program that has the name of its package.
     fn build(&self, name: &str) -> Result<Vec<u8>> {
         cargo::build_static(&mut self.cargo(), &self.hidden(), name, name, &PROFILE)
     }
@@ -75,7 +75,7 @@ pub(crate) fn check(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Where two files begin to differ, with the bytes there.
+/// The place where two files begin to differ, with the bytes around it.
 fn difference(one: &[u8], other: &[u8]) -> Option<String> {
     if one == other {
         return None;
@@ -94,7 +94,7 @@ fn difference(one: &[u8], other: &[u8]) -> Option<String> {
     ))
 }
 
-/// The files of the checkout in a folder with another path, and a home for cargo with another path.
+/// A copy of the checkout at another path, with a home for cargo at another path.
 struct Copy {
     folder: PathBuf,
     folders: Folders,
@@ -112,7 +112,7 @@ impl Copy {
             },
             folder,
         };
-        let failed = || format!("cannot copy the checkout to {}", copy.folder.display());
+        let failed = || format!("failed to copy the checkout to {}", copy.folder.display());
         fs::create_dir(&copy.folder).with_context(failed)?;
         for folder in [&copy.folders.checkout, &copy.folders.home] {
             fs::create_dir(folder).with_context(failed)?;
@@ -129,13 +129,12 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // Files in the folder for temporary files; a failure to remove them is not a fault of the
-        // programs.
+        // These are temporary files; a failure to remove them is not an error of the programs.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// What git has, as it is now, and what is new.
+/// Copies the current content of the files in git, and untracked files.
 fn copy_files(destination: &Path) -> Result<()> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let files = process::output(command("git", list).current_dir(workspace::root()))?;
@@ -143,7 +142,7 @@ fn copy_files(destination: &Path) -> Result<()> {
         let (from, to) = (workspace::root().join(file), destination.join(file));
         if from.is_file() {
             fs::create_dir_all(to.parent().unwrap_or(destination))?;
-            fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+            fs::copy(&from, &to).with_context(|| format!("failed to copy {}", from.display()))?;
         }
     }
     Ok(())
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_is_shown_where_it_begins() {
+    fn difference_is_shown_from_its_beginning() {
         assert_eq!(difference(b"same", b"same"), None);
         let found = difference(b"built in /a/b", b"built in /c").unwrap();
         assert!(found.contains("13 and 11 bytes") && found.contains("from byte 10 on"), "{found}");

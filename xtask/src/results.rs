@@ -9,7 +9,7 @@ pub(crate) struct Results {
     passed: usize,
     failed: Vec<String>,
     breaches: Vec<String>,
-    /// What failed first, and passed when it ran again, alone.
+    /// The tests that failed first, and passed when they ran again, alone.
     flaky: Vec<String>,
     times: Vec<(f64, String)>,
 }
@@ -30,14 +30,14 @@ impl Results {
         }
     }
 
-    /// Adds what a second try came to: `cases` failed before.
+    /// Adds the results of a second try: `cases` failed before.
     pub(crate) fn add_second_try(&mut self, place: &str, cases: Vec<Case>) {
         let passed = cases.iter().filter(|case| case.failure.is_none());
         self.flaky.extend(passed.map(|case| format!("{}{place} {}", case.binary, case.name)));
         self.add(place, cases);
     }
 
-    /// Adds what other runs came to.
+    /// Adds the results of other runs.
     pub(crate) fn extend(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed.extend(other.failed);
@@ -46,7 +46,7 @@ impl Results {
         self.times.extend(other.times);
     }
 
-    /// Whether tests ran and all passed. That nothing ran is a fault of the suite, not a success.
+    /// Whether tests ran and all passed. A run without tests is an error of the suite.
     pub(crate) fn are_good(&self) -> bool {
         self.passed > 0 && self.failed.is_empty()
     }
@@ -64,7 +64,7 @@ impl Results {
         times
     }
 
-    /// Names what a reader of the end must not miss.
+    /// Prints the slowest, flaky and failed tests.
     pub(crate) fn report(&self) {
         say("the slowest tests:");
         for (seconds, name) in self.slowest(10) {
@@ -79,7 +79,7 @@ impl Results {
         }
     }
 
-    /// The closing line that continuous integration reads.
+    /// The last line, which continuous integration reads.
     pub(crate) fn line(&self) -> String {
         format!("{} passed, {} failed", self.passed, self.failed.len())
     }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_run_is_not_good() {
+    fn results_without_tests_are_not_good() {
         assert!(!Results::default().are_good());
     }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn breach_is_a_failure_with_a_mark_of_its_own() {
+    fn breach_is_a_failure_with_its_own_mark() {
         let mut results = Results::default();
         results.add("", vec![case("a", 1.0, None), case("b", 1.0, Some("breach: reached the host"))]);
         assert!(!results.are_good());

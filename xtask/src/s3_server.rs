@@ -1,4 +1,4 @@
-//! An S3 server that we did not write: what signatures are verified with.
+//! A third-party S3 server, which verifies signatures.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use crate::workspace;
 const PACKAGE: &str = "s3s-fs";
 const VERSION: &str = "0.14.1";
 
-/// Its program, built once for each version. It shares neither lock file nor build folder with the
-/// workspace.
+/// The server's program, built once for each version, with a lock file and a build folder of its
+/// own.
 pub(crate) fn program() -> Result<PathBuf> {
     let root = workspace::state().join(format!("tools/{PACKAGE}-{VERSION}"));
     let program = root.join("bin").join(PACKAGE);
@@ -24,7 +24,7 @@ pub(crate) fn program() -> Result<PathBuf> {
         let mut install = cargo(["install", "--quiet", "--locked", "--debug", "--features", "binary"]);
         install
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            // It hashes whatever it is sent.
+            // It hashes all data that it receives.
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
             .args(["--version", VERSION])
             .arg("--root")
@@ -35,7 +35,7 @@ pub(crate) fn program() -> Result<PathBuf> {
         process::run(&mut install)
     })?;
     if !program.is_file() {
-        bail!("cargo installed no {}", program.display());
+        bail!("cargo did not install {}", program.display());
     }
     Ok(program)
 }

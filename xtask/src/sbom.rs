@@ -1,7 +1,7 @@
 //! The bill of materials of an archive: its programs, and every package that they are linked with,
 //! as `CycloneDX` 1.6.
 //!
-//! Equal content gives an equal document: it has neither a time nor a random number.
+//! Equal content results in an equal document, without times and random numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,10 +15,10 @@ use crate::packages::{self, Package};
 use crate::process::{self, command};
 use crate::workspace;
 
-/// The packages of the programs that an archive holds.
+/// The packages of the programs in an archive.
 const SHIPPED: [&str; 3] = ["sandbox-cli", "sandbox-proxy", "sandbox-inside"];
 
-/// Every package that the programs of an archive are linked with, in the order of names.
+/// Every package that the programs of an archive are linked with, sorted by name.
 pub(crate) fn packages() -> Result<Vec<Package>> {
     let target = cargo::host_target()?;
     let packages = packages::resolved(&["--filter-platform", &target])?;
@@ -28,12 +28,12 @@ pub(crate) fn packages() -> Result<Vec<Package>> {
 /// The document about `programs`, which are linked with `packages`.
 pub(crate) fn document(programs: &[PathBuf], packages: &[Package]) -> Result<Value> {
     let path = workspace::root().join("Cargo.lock");
-    let lock = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lock = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     let files = programs.iter().map(|program| file(program)).collect::<Result<Vec<_>>>()?;
     Ok(bill(packages, &checksums(&lock), &files))
 }
 
-/// What is linked into the programs, at any depth, in the order of names.
+/// The packages that are linked into the programs, at any depth, sorted by name.
 fn shipped(packages: &[Package]) -> Vec<&Package> {
     let by_id: BTreeMap<&str, &Package> =
         packages.iter().map(|package| (package.id.as_str(), package)).collect();
@@ -93,7 +93,7 @@ fn component(package: &Package, checksums: &BTreeMap<String, String>) -> Value {
         }
     };
     if let Some(license) = &package.license {
-        // What older packages write is not an expression.
+        // The `/` of older packages is not valid in an expression.
         add("licenses", json!([{"expression": license.replace('/', " OR ")}]));
     }
     if package.source.is_some() {
@@ -117,7 +117,7 @@ fn file(program: &Path) -> Result<Value> {
     Ok(json!({"type": "file", "bom-ref": format!("file:{name}"), "name": name, "hashes": hashes}))
 }
 
-/// What the lock file says of each `NAME@VERSION`.
+/// The checksum of each `NAME@VERSION` in the lock file.
 fn checksums(lock: &str) -> BTreeMap<String, String> {
     let value = |block: &str, key: &str| {
         let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bill_has_what_is_linked_and_nothing_else() {
+    fn bill_has_only_linked_packages() {
         let packages = [
             package("sandbox-cli", None, &["a"]),
             package("a", Some("registry+x"), &["b", "missing"]),
@@ -169,12 +169,12 @@ mod tests {
                 "hashes": [{"alg": "SHA-256", "content": "00ff"}],
             })
         );
-        assert_eq!(bill["components"][2].get("purl"), None, "it is in no registry");
+        assert_eq!(bill["components"][2].get("purl"), None, "it is not in a registry");
         assert_eq!(bill["dependencies"][0], json!({"ref": "a@1.0.0+x", "dependsOn": ["b@1.0.0+x"]}));
     }
 
     #[test]
-    fn the_bill_of_this_workspace_names_every_program_and_a_checksum_for_all_that_is_not_ours() {
+    fn bill_of_this_workspace_has_all_programs_and_checksums_of_third_party_packages() {
         let bill = document(&[], &super::packages().unwrap()).unwrap();
         let components = bill["components"].as_array().unwrap();
         let has = |name: &str| components.iter().any(|component| component["name"] == name);

@@ -1,9 +1,9 @@
-//! Takes out of a recording what belongs to the machine and the hour it was made on.
+//! Removes the data from a recording that depends on its machine and its time.
 
 use std::collections::HashMap;
 
-/// Replaces texts by fixed ones, and each UUID by the number of its first appearance, so that what
-/// belonged together still does.
+/// Replaces texts by fixed ones, and each UUID by the number of its first appearance, so that equal
+/// UUIDs stay equal.
 #[derive(Default)]
 pub(crate) struct Scrubber {
     replacements: Vec<(String, &'static str)>,
@@ -13,12 +13,12 @@ pub(crate) struct Scrubber {
 const UUID_LENGTH: usize = 36;
 
 impl Scrubber {
-    /// Replaces `text` from now on; earlier replacements go first.
+    /// Replaces `text` from now on; earlier replacements apply first.
     pub(crate) fn replace(&mut self, text: impl Into<String>, with: &'static str) {
         self.replacements.push((text.into(), with));
     }
 
-    /// A line as it may be published.
+    /// The line in a form that may be published.
     pub(crate) fn scrub(&mut self, line: &str) -> String {
         let mut line = line.to_owned();
         for (text, with) in &self.replacements {
@@ -51,7 +51,7 @@ fn numbered_uuid(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-/// Whether a text is a UUID that says something; the nil UUID stays.
+/// Whether a text is a UUID that must be replaced; the nil UUID stays.
 fn is_uuid(text: &str) -> bool {
     let in_shape = text.bytes().enumerate().all(|(index, byte)| match index {
         8 | 13 | 18 | 23 => byte == b'-',
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_keep_their_identity_only() {
+    fn uuids_keep_only_their_identity() {
         let mut scrubber = Scrubber::default();
         let line = "a 3f0c2a44-9a15-4f5e-8a3e-0d1c2b3a4f50 é b18f2a44-9a15-4f5e-8a3e-0d1c2b3a4f50";
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `base-image`: Debian images for tasks, made without a registry.
+//! `base-image`: builds Debian images for tasks, without a registry.
 
 use anyhow::Result;
 use clap::Args;
@@ -9,21 +9,22 @@ use crate::task_engine;
 
 #[derive(Args)]
 pub(crate) struct BaseImageArgs {
-    /// Brings the images into the private engine of this podman version.
+    /// Import the images into the private engine of this podman version.
     #[arg(long, value_name = "VERSION")]
     podman: Option<Podman>,
-    /// Also makes the image with the clients that the end-to-end tests try.
+    /// Also build the image with the clients for the end-to-end tests.
     #[arg(long)]
     clients: bool,
 }
 
-/// What an image for tasks needs at least.
+/// The minimal image for tasks.
 pub(crate) const BASE: Image = Image {
     name: "sandbox-base",
     debian: Debian { suite: "bookworm", packages: &["bash", "ca-certificates", "curl", "git"] },
 };
 
-/// Every client whose trust in the CA and whose way through the proxy the end-to-end tests try.
+/// The image with every client whose trust in the CA and whose use of the proxy the end-to-end
+/// tests check.
 pub(crate) const CLIENTS: Image = Image {
     name: "sandbox-clients",
     debian: Debian {

@@ -1,5 +1,5 @@
-//! `bench`: what the sandbox costs, as ratios beside the absolute numbers. The numbers of
-//! docs/performance.md come from here.
+//! `bench`: measures the overhead of the sandbox, as absolute numbers and ratios. The numbers in
+//! docs/performance.md are from here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ use crate::workspace;
 
 #[derive(Args)]
 pub(crate) struct BenchArgs {
-    /// The podman version to measure on.
+    /// Measure on this podman version.
     #[arg(long, value_name = "VERSION", default_value = "5")]
     podman: Podman,
-    /// Fewer and shorter rounds.
+    /// Run fewer and shorter rounds.
     #[arg(long)]
     quick: bool,
-    /// Also writes everything that was measured as JSON.
+    /// Also write all measurements as JSON.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct BenchArgs {
 const ORIGIN: &str = "203.0.113.10";
 const PROXY: &str = "203.0.113.20";
 
-/// Everything built as it is shipped.
+/// The programs, built as for a release.
 struct Programs {
     sandbox: PathBuf,
     proxy: PathBuf,
@@ -45,13 +45,13 @@ struct Programs {
     bench_proxy: PathBuf,
 }
 
-/// Prints the tables, and fails where a goal was missed.
+/// Prints the tables, and fails if a goal was missed.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     say("this builds everything in release, which takes minutes the first time, and then measures for about");
     say(if args.quick {
-        "half a minute; a machine that does something else meanwhile measures wrongly"
+        "half a minute; other load on the machine distorts the measurement"
     } else {
-        "three minutes; a machine that does something else meanwhile measures wrongly"
+        "three minutes; other load on the machine distorts the measurement"
     });
     let programs = build()?;
     let engine = PrivateEngine::new(Some(args.podman));
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     println!("{text}");
     if let Some(file) = &args.output {
         fs::write(file, format!("{measured:#}\n"))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+            .with_context(|| format!("failed to write {}", file.display()))?;
     }
     goals::demand(reached)
 }
@@ -86,9 +86,9 @@ fn build() -> Result<Programs> {
         cargo::executables(args.into_iter().chain(programs.into_iter().flatten()))
     })?;
     let mut take = |name: &str| built.remove(name).with_context(|| format!("cargo built no program {name}"));
-    // Side by side, as they are shipped: a release looks for the proxy nowhere else.
+    // Next to each other, as in a release, which looks for the proxy nowhere else.
     let folder = workspace::target().join("bench");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     Ok(Programs {
         sandbox: copy(&take("sandbox")?, &folder.join("sandbox"))?,
         bench_tasks: take("bench-tasks")?,
@@ -98,7 +98,7 @@ fn build() -> Result<Programs> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
-    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    fs::copy(from, to).with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))?;
     Ok(to.to_path_buf())
 }
 
@@ -111,14 +111,15 @@ fn measure_tasks(args: &BenchArgs, programs: &Programs, engine: &PrivateEngine) 
     measured(&mut bench)
 }
 
-/// In a network namespace of its own, where the ports are free and nothing else has traffic.
+/// Measures in a separate network namespace, where the ports are free and there is no other
+/// traffic.
 fn measure_proxy(args: &BenchArgs, programs: &Programs) -> Result<Value> {
     apt::ensure(&[
         Needed { program: "unshare", package: "util-linux" },
         Needed { program: "ip", package: "iproute2" },
     ])?;
-    // Local by route: were they addresses of an interface, the proxy would take the origin's for
-    // one of its own and refuse it.
+    // The addresses are local by a route: if an interface had them, the proxy would consider the
+    // origin's address its own and refuse it.
     let script = "ip link set lo up && ip route add local 203.0.113.0/24 dev lo && exec \"$@\"";
     let separation: &[&str] = if process::is_root() { &["--net"] } else { &["--map-root-user", "--net"] };
     let mut bench = command("unshare", separation);
@@ -134,7 +135,7 @@ fn measured(bench: &mut Command) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{} printed no JSON", process::describe(bench)))
 }
 
-/// What the absolute numbers depend on.
+/// The properties of the machine on which the absolute numbers depend.
 fn machine() -> Value {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =

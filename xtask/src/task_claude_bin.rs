@@ -9,7 +9,7 @@ use crate::claude_code;
 
 #[derive(Args)]
 pub(crate) struct ClaudeBinArgs {
-    /// Uses this program; else `CLAUDE_BIN`, else `claude` on PATH, else npm's.
+    /// Use this program; else `CLAUDE_BIN`, else `claude` on PATH, else npm's.
     #[arg(long, value_name = "PATH")]
     claude_bin: Option<PathBuf>,
 }

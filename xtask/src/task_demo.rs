@@ -1,4 +1,4 @@
-//! `demo`: what the sandbox does, shown on this machine from nothing: the README's first command.
+//! `demo`: shows what the sandbox does, on this machine, without any preparation.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -20,27 +20,27 @@ use crate::workspace;
 
 #[derive(Args)]
 pub(crate) struct DemoArgs {
-    /// Shows it on the private engine of this podman version; else on the podman that you run, else
-    /// on a private one.
+    /// Use the private engine of this podman version; else the podman that you run, else a private
+    /// one.
     #[arg(long, value_name = "VERSION")]
     podman: Option<Podman>,
-    /// Runs the tasks in this image, which your engine has and which holds bash and curl; else in a
-    /// Debian made here.
+    /// Run the tasks in this image of your engine, which must have bash and curl; else in a Debian
+    /// image that is built here.
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Claude Code's program; else `CLAUDE_BIN`, else `claude` on PATH, else npm's.
+    /// Use this program of Claude Code; else `CLAUDE_BIN`, else `claude` on PATH, else npm's.
     #[arg(long, value_name = "PATH")]
     claude_bin: Option<PathBuf>,
-    /// Asks the stand-in for the API also where `ANTHROPIC_API_KEY` is set.
+    /// Use the stand-in for the API even if `ANTHROPIC_API_KEY` is set.
     #[arg(long)]
     stand_in: bool,
-    /// Whether the programs of tests are used, which tests have built.
+    /// Whether to use the programs that tests have built.
     #[arg(skip)]
     is_test: bool,
 }
 
 impl DemoArgs {
-    /// As the tests show it: on a private engine, without an account.
+    /// The demo as a test: on a private engine, without an account.
     pub(crate) fn for_tests() -> Self {
         Self { podman: Some(Podman::Five), image: None, claude_bin: None, stand_in: true, is_test: true }
     }
@@ -49,7 +49,7 @@ impl DemoArgs {
 const ALLOWED: &str = "https://allowed.example/public/hello";
 const BLOCKED: &str = "https://blocked.example/upload";
 
-/// What the demo needs before it can begin.
+/// The prerequisites of the demo.
 struct Prepared {
     socket: Socket,
     image: String,
@@ -58,7 +58,7 @@ struct Prepared {
     claude: PathBuf,
 }
 
-/// Shows it, and fails where it is not as it says.
+/// Shows the demo, and fails if the sandbox does not behave as shown.
 pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let begin = Instant::now();
     let api = if std::env::var_os(KEY).is_some() && !args.stand_in { Api::Real } else { Api::StandIn };
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let ready = begin.elapsed();
     show(&prepared, api)?;
     say(format!(
-        "the demo ended well: {} of preparation, {} of showing",
+        "the demo succeeded: {} of preparation, {} of showing",
         seconds(ready),
         seconds(begin.elapsed().saturating_sub(ready))
     ));
@@ -76,9 +76,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
 }
 
 fn announce(api: Api) {
-    say(
-        "this shows a request that is allowed, one that is blocked, the log of both, and Claude Code in the sandbox",
-    );
+    say("this shows an allowed request, a blocked request, the log of both, and Claude Code in the sandbox");
     if !proxy().exists() || !StandIn::program().exists() {
         say("the first time it builds the programs, which takes some minutes, and fetches what is missing:");
         say("  podman with apt, a Debian for the tasks (about a minute), Claude Code with npm (about 70 MB)");
@@ -86,15 +84,15 @@ fn announce(api: Api) {
     }
     say(match api {
         Api::Real => {
-            "ANTHROPIC_API_KEY is set: Claude Code will ask the real API, one short question on your account"
+            "ANTHROPIC_API_KEY is set: Claude Code will send one short question to the real API, on your account"
         }
         Api::StandIn => {
-            "Claude Code will ask a local stand-in for the Messages API: no key and no internet is needed"
+            "Claude Code will use a local stand-in for the Messages API: no key and no internet is needed"
         }
     });
 }
 
-/// What fails fast comes first.
+/// Prepares the demo; steps that fail fast come first.
 fn prepare(args: &DemoArgs) -> Result<Prepared> {
     let socket = step("finding an engine", || task_engine::find_or_start(args.podman))?;
     let claude = step("finding Claude Code", || claude_code::visible_program(args.claude_bin.as_deref()))?;
@@ -119,14 +117,14 @@ fn show(prepared: &Prepared, api: Api) -> Result<()> {
     let stand_in = step("starting a stand-in for the internet, in a container", || {
         StandIn::start(&prepared.socket, "demo", &prepared.stand_in)
     })?;
-    say(format!("it answers for every name at {}, and will be removed at the end", stand_in.address()));
+    say(format!("it answers for every name at {} and is removed at the end", stand_in.address()));
     let settings = Settings { engine: &prepared.socket.url(), image: &prepared.image, stand_in: &stand_in };
     let project = Project::write(folder().join("project"), prepared.sandbox.clone(), api, &settings)?;
-    heading("a project whose allowlist permits this");
+    heading("a project with this allowlist");
     eprintln!("$ cd {}", project.folder().display());
     eprintln!("$ cat .sandbox/network-allowlist.yaml");
     block(ALLOWLIST);
-    heading("an image for its tasks, made once and kept");
+    heading("an image for its tasks, built once and kept");
     timed(|| project.build_image())?;
     show_requests(&project)?;
     show_agent(&project, &prepared.claude, api)
@@ -137,17 +135,17 @@ fn show_requests(project: &Project) -> Result<()> {
     let page = timed(|| project.run(&["curl", "--silent", "--show-error", ALLOWED]))?;
     block(&page);
     if page.trim() != "hello from allowed.example" {
-        bail!("the allowed request got something else than the page");
+        bail!("the allowed request did not get the page");
     }
     heading("a blocked request, and the refusal that the task gets");
     let refusal = timed(|| project.run(&["curl", "--silent", "--show-error", BLOCKED]))?;
     let refusal: Value =
-        serde_json::from_str(&refusal).with_context(|| format!("the refusal is no JSON: {refusal}"))?;
+        serde_json::from_str(&refusal).with_context(|| format!("the refusal is not JSON: {refusal}"))?;
     block(&format!("{refusal:#}"));
     if refusal.get("error").and_then(Value::as_str) != Some("blocked_by_network_allowlist") {
-        bail!("the blocked request got something else than a refusal");
+        bail!("the blocked request did not get a refusal");
     }
-    heading("what both did on the network");
+    heading("the network log of both requests");
     eprintln!("$ cat network.log");
     let log = project.network_log()?;
     block(&log);
@@ -167,9 +165,9 @@ fn show_agent(project: &Project, claude: &std::path::Path, api: Api) -> Result<(
     let reply = timed(|| project.ask(claude, "Say in one sentence what a sandbox is good for."))?;
     block(&reply);
     if reply.trim().is_empty() {
-        bail!("Claude Code said nothing");
+        bail!("Claude Code gave no answer");
     }
-    heading("and what it did on the network");
+    heading("the network log of Claude Code");
     block(&project.newest_log()?);
     Ok(())
 }
@@ -181,13 +179,13 @@ fn timed<T>(action: impl FnOnce() -> Result<T>) -> Result<T> {
     Ok(result)
 }
 
-/// Two demos of one checkout would write over each other's project.
+/// Concurrent demos of one checkout would overwrite each other's project.
 fn lock() -> Result<File> {
     let folder = folder();
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let path = folder.join("lock");
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    let file = File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
+    file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
     Ok(file)
 }
 

@@ -1,4 +1,4 @@
-//! `dist`: the archive and the packages for users, and their test.
+//! `dist`: creates and tests the archive and the packages for users.
 
 use std::path::PathBuf;
 
@@ -17,15 +17,16 @@ pub(crate) struct DistArgs {
     /// Pack the programs that tests use, which are built faster.
     #[arg(long, conflicts_with = "verify")]
     dev: bool,
-    /// Use them as root and as an ordinary user do, and run what the documents say.
+    /// Test the packages and the archive as root and as an ordinary user, and run the commands in
+    /// the documents.
     #[arg(long)]
     test: bool,
-    /// Record the first use of the package into this picture, a path in the checkout, as in README.
+    /// Record the first use of the package as the README's picture, at this path in the checkout.
     #[arg(long, value_name = "SVG", conflicts_with = "test")]
     record: Option<PathBuf>,
 }
 
-/// Prints the path of each file that it makes.
+/// Prints the path of each file that it creates.
 pub(crate) fn run(args: &DistArgs) -> Result<()> {
     if args.verify {
         reproducible::check(&PROGRAMS)?;

@@ -1,5 +1,5 @@
-//! `e2e`: the end-to-end tests, against real podman, the real proxy and real clients. Nothing is
-//! skipped when something is missing.
+//! `e2e`: runs the end-to-end tests with real podman, the real proxy and real clients. No test is
+//! skipped if something is missing.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ pub(crate) struct E2eArgs {
     /// Test on this engine; `both` is 4 and 5.
     #[arg(long, value_name = "ENGINE", default_value = "all")]
     podman: Engines,
-    /// Test on the engine behind this socket instead, in the network where you are.
+    /// Test on the engine behind this socket instead, in the current network namespace.
     #[arg(long, value_name = "SOCKET", conflicts_with = "podman")]
     engine: Option<String>,
-    /// Run so many tests at once [default: 3].
+    /// Run this many tests concurrently [default: 3].
     #[arg(long, value_name = "N")]
     test_threads: Option<usize>,
-    /// Stop the private engines after the tests; they are kept otherwise and found again next time.
+    /// Stop the private engines after the tests; otherwise they are kept for the next time.
     #[arg(long)]
     stop_engines: bool,
     /// Use this program of Claude Code.
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &E2eArgs) -> Result<()> {
     Ok(())
 }
 
-/// Starts the engine where it does not run, and runs tests on it.
+/// Starts the engine unless it is running, and runs tests on it.
 pub(crate) fn on_private_engine(
     programs: &Programs,
     selection: &Selection,

@@ -8,10 +8,10 @@ use crate::report::say;
 
 #[derive(Args)]
 pub(crate) struct EngineArgs {
-    /// Runs a private engine of this podman version, in network namespaces of its own.
+    /// Run a private engine of this podman version, in its own network namespaces.
     #[arg(long, value_name = "VERSION")]
     podman: Option<Podman>,
-    /// Ends the private engine with its containers and namespaces.
+    /// Stop the private engine, and remove its containers and namespaces.
     #[arg(long)]
     stop: bool,
 }
@@ -25,14 +25,14 @@ pub(crate) fn run(args: &EngineArgs) -> Result<()> {
     Ok(())
 }
 
-/// The user's engine where no version is asked for and one runs; else a private one.
+/// The user's engine if no version is requested and one is running; else a private one.
 pub(crate) fn find_or_start(podman: Option<Podman>) -> Result<Socket> {
     if podman.is_none() {
         if let Some((socket, version)) = find_running() {
             say(format!("using podman {version} on {}", socket.url()));
             return Ok(socket);
         }
-        say("no podman answers on CONTAINER_HOST, DOCKER_HOST or the usual sockets; starting a private one");
+        say("no podman responds on CONTAINER_HOST, DOCKER_HOST or the usual sockets; starting a private one");
     }
     let engine = PrivateEngine::new(podman);
     engine.ensure()?;
@@ -46,5 +46,5 @@ fn describe(engine: &PrivateEngine) {
     }
     say(format!("podman's command line for it: {}", engine.client().display()));
     let version = engine.version_flag();
-    say(format!("it goes on running; to end it: cargo xtask engine{version} --stop"));
+    say(format!("it keeps running; to stop it: cargo xtask engine{version} --stop"));
 }

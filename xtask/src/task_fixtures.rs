@@ -1,7 +1,7 @@
-//! `fixtures`: records what the real Claude Code prints against the stand-in for the Messages API.
+//! `fixtures`: records the output of the real Claude Code with the stand-in for the Messages API.
 //!
-//! Each run leaves `crates/claude-output/fixtures/NAME.jsonl`, its standard output, and a record in
-//! `runs.json` of how it ended. Machine paths, addresses and ids are replaced.
+//! Each run writes its standard output to `crates/claude-output/fixtures/NAME.jsonl`, and a record
+//! of its end to `runs.json`. Machine paths, addresses and ids are replaced.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -25,15 +25,15 @@ use crate::workspace;
 
 #[derive(Args)]
 pub(crate) struct FixturesArgs {
-    /// Records this Claude Code; without it, one is fetched with npm.
+    /// Record this Claude Code; else one is fetched with npm.
     #[arg(long, value_name = "PATH")]
     claude_bin: Option<PathBuf>,
-    /// Records only the runs whose name contains this, and leaves the others alone.
+    /// Record only the runs whose name contains this, and keep the other recordings.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 }
 
-/// How long a run may be silent.
+/// The maximum time without output of a run.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// One run of Claude Code.
@@ -41,9 +41,9 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 struct Run {
     name: String,
     prompt: String,
-    /// Flags beside those that every run has.
+    /// Flags in addition to those of every run.
     flags: Vec<String>,
-    /// The run whose session this one goes on with.
+    /// The run whose session this one resumes.
     resumes: Option<&'static str>,
     environment: Environment,
     ending: Ending,
@@ -53,20 +53,20 @@ struct Run {
 enum Environment {
     Plain,
     WithoutKey,
-    /// Nothing listens where the API should be.
+    /// Nothing listens at the address of the API.
     NoListener,
-    /// So many retries are allowed; every other run may not retry.
+    /// This many retries are allowed; other runs do not retry.
     Retries(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     ByItself,
-    /// Killed as soon as a line has this text.
+    /// Killed as soon as a line contains this text.
     KilledAt(&'static str),
 }
 
-/// The scenarios of the stand-in that are recorded as they are.
+/// The scenarios of the stand-in that are recorded without special settings.
 const SCENARIOS: &[&str] = &[
     "background",
     "conflict",
@@ -98,7 +98,7 @@ const SCENARIOS: &[&str] = &[
     "unprocessable",
 ];
 
-/// Records every run, or those that `--only` picks.
+/// Records every run, or those that `--only` selects.
 pub(crate) fn run(args: &FixturesArgs) -> Result<()> {
     let program = claude_code::program(args.claude_bin.as_deref())?;
     let version = process::output(process::command("env", [&program]).arg("--version"))?;
@@ -109,23 +109,23 @@ pub(crate) fn run(args: &FixturesArgs) -> Result<()> {
         target: workspace::root().join("crates/claude-output/fixtures"),
     };
     fs::create_dir_all(&recorder.target)
-        .with_context(|| format!("cannot create {}", recorder.target.display()))?;
+        .with_context(|| format!("failed to create {}", recorder.target.display()))?;
     let records = recorder.target.join("runs.json");
     let mut document = read_records(&records, args.only.is_some())?;
     for run in
         runs().iter().filter(|run| args.only.as_ref().is_none_or(|only| run.name.contains(only.as_str())))
     {
-        let record = recorder.record(run).with_context(|| format!("cannot record {}", run.name))?;
+        let record = recorder.record(run).with_context(|| format!("failed to record {}", run.name))?;
         document.insert(run.name.clone(), record);
     }
     let document = json!({"claude_code_version": version.trim(), "runs": document});
     fs::write(&records, format!("{document:#}\n"))
-        .with_context(|| format!("cannot write {}", records.display()))?;
+        .with_context(|| format!("failed to write {}", records.display()))?;
     fs::remove_dir_all(&recorder.scratch)
-        .with_context(|| format!("cannot remove {}", recorder.scratch.display()))
+        .with_context(|| format!("failed to remove {}", recorder.scratch.display()))
 }
 
-/// Every run, each after the one it resumes.
+/// All runs, each after the one that it resumes.
 fn runs() -> Vec<Run> {
     let plain = |name: &str, prompt: &str| Run {
         name: name.to_owned(),
@@ -177,9 +177,9 @@ fn read_records(path: &Path, keep: bool) -> Result<serde_json::Map<String, Value
     if !keep || !path.exists() {
         return Ok(serde_json::Map::new());
     }
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
     let document: Value =
-        serde_json::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("failed to parse {}", path.display()))?;
     Ok(document.get("runs").and_then(Value::as_object).cloned().unwrap_or_default())
 }
 
@@ -193,11 +193,11 @@ struct Recorder {
 impl Recorder {
     /// Runs Claude Code, writes its standard output, and returns how it ended.
     fn record(&self, run: &Run) -> Result<Value> {
-        // A session is found only from the folder and with the home that it was begun in.
+        // A session is found only from the same folder and with the same home.
         let base = self.scratch.join(run.resumes.unwrap_or(&run.name));
         let (home, work) = (base.join("home"), base.join("work"));
         for folder in [&home, &work] {
-            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         }
         let session_file = base.join("session");
         let url = match run.environment {
@@ -206,16 +206,17 @@ impl Recorder {
         };
         let mut command = self.command(run, &home, &work, &url);
         if run.resumes.is_some() {
-            let id = fs::read_to_string(&session_file).context("the run to resume left no session")?;
+            let id = fs::read_to_string(&session_file).context("the run to resume has no session")?;
             command.args(["--resume", &id]);
         }
         let errors = base.join("stderr");
-        command.stderr(File::create(&errors).with_context(|| format!("cannot create {}", errors.display()))?);
+        command
+            .stderr(File::create(&errors).with_context(|| format!("failed to create {}", errors.display()))?);
         let (lines, exit_code) = watch(&mut command, run)?;
         if let Some(id) = session_id(&lines) {
-            fs::write(&session_file, id).context("cannot note the session")?;
+            fs::write(&session_file, id).context("failed to write the session")?;
         }
-        let stderr = fs::read_to_string(&errors).context("cannot read what Claude Code wrote on stderr")?;
+        let stderr = fs::read_to_string(&errors).context("failed to read the stderr of Claude Code")?;
         say(format!("{}: exit {exit_code:?}, {} lines", run.name, lines.len()));
         self.write(run, &base, &url, &lines, &stderr, exit_code)
     }
@@ -262,7 +263,7 @@ impl Recorder {
         scrubber.replace(url.trim_start_matches("http://"), "api.example");
         let output: String = lines.iter().map(|line| scrubber.scrub(line) + "\n").collect();
         let path = self.target.join(format!("{}.jsonl", run.name));
-        fs::write(&path, output).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(&path, output).with_context(|| format!("failed to write {}", path.display()))?;
         let stderr = scrubber.scrub(stderr);
         Ok(json!({
             "prompt": run.prompt,
@@ -274,22 +275,22 @@ impl Recorder {
     }
 }
 
-/// Runs to the end, or to the kill; gives the lines of standard output and the exit code, `None`
-/// after a kill.
+/// Runs a command to its end, or until it is killed; returns the lines of its standard output and
+/// its exit code, which is `None` after a kill.
 fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)> {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start Claude Code")?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().context("failed to start Claude Code")?;
     let lines = collect(&mut child, run);
     if lines.is_err() || run.ending != Ending::ByItself {
-        child.kill().context("cannot kill Claude Code")?;
+        child.kill().context("failed to kill Claude Code")?;
     }
-    let status = child.wait().context("cannot wait for Claude Code")?;
+    let status = child.wait().context("failed to wait for Claude Code")?;
     Ok((lines?, status.code()))
 }
 
 fn collect(child: &mut Child, run: &Run) -> Result<Vec<String>> {
     let mut stdin = child.stdin.take().context("Claude Code has no stdin")?;
-    // A program that refuses its flags ends without reading; then there is no reader.
+    // A program that refuses its flags ends without reading, so this write may fail.
     let _ = stdin.write_all(run.prompt.as_bytes());
     drop(stdin);
     let stdout = child.stdout.take().context("Claude Code has no stdout")?;
@@ -320,18 +321,18 @@ fn session_id(lines: &[String]) -> Option<String> {
     event.get("session_id").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// An address on which nothing listens: one that was free a moment ago.
+/// An address on which nothing listens, since it was free a moment ago.
 fn unused_address() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
-    let address = listener.local_addr().context("cannot read the free port")?;
+    let listener = TcpListener::bind("127.0.0.1:0").context("failed to find a free port")?;
+    let address = listener.local_addr().context("failed to read the free port")?;
     Ok(format!("http://{address}"))
 }
 
 fn fresh_folder(path: &Path) -> Result<PathBuf> {
     if path.exists() {
-        fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
+        fs::remove_dir_all(path).with_context(|| format!("failed to remove {}", path.display()))?;
     }
-    fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
+    fs::create_dir_all(path).with_context(|| format!("failed to create {}", path.display()))?;
     Ok(path.to_path_buf())
 }
 
@@ -342,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_a_resumed_run_comes_first() {
+    fn names_are_unique_and_resumed_runs_come_first() {
         let mut seen = HashSet::new();
         for run in runs() {
             assert!(run.resumes.is_none_or(|earlier| seen.contains(earlier)), "{}", run.name);

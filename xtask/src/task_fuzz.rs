@@ -1,9 +1,9 @@
-//! `fuzz`: hostile bytes, led by coverage, for everything that reads them.
+//! `fuzz`: coverage-guided fuzzing of all code that reads hostile bytes.
 //!
-//! libFuzzer comes with the crate `libfuzzer-sys`, and the compiler's coverage pass is reached by
-//! stable flags: neither a nightly toolchain nor `cargo-fuzz` is needed. No address sanitizer,
-//! which is not stable: our code has no `unsafe`, and the targets look for broken promises rather
-//! than for broken memory.
+//! libFuzzer is part of the crate `libfuzzer-sys`, and stable flags enable the compiler's coverage
+//! pass: neither a nightly toolchain nor `cargo-fuzz` is needed. The address sanitizer, which is
+//! not stable, is not used: our code has no `unsafe`, and the targets look for violated guarantees
+//! rather than memory errors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::process::{self, command};
 use crate::report::{say, step};
 use crate::workspace;
 
-/// What makes the compiler count branches and comparisons, for libFuzzer.
+/// The flags that make the compiler count branches and comparisons, for libFuzzer.
 const INSTRUMENTATION: [&str; 7] = [
     "--cfg",
     "fuzzing",
@@ -33,33 +33,33 @@ const INSTRUMENTATION: [&str; 7] = [
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
-/// What libFuzzer says when the program has such counters.
+/// A part of libFuzzer's output if the program has such counters.
 const INSTRUMENTED: &str = "inline 8-bit counters";
 
-/// How long `cargo xtask test` fuzzes each target, in seconds.
+/// The time for which `cargo xtask test` fuzzes each target, in seconds.
 const SMOKE_SECONDS: u32 = 2;
 
-/// Bounds on one input: bytes, seconds, and megabytes of the whole program, so that memory without
-/// bounds is a finding too.
+/// Limits for one input: bytes, seconds, and megabytes of the whole program, so that unbounded
+/// memory is a finding too.
 const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=256"];
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
-    /// What to fuzz; everything if nothing is named.
+    /// Fuzz only these targets; by default all of them.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// How long to fuzz each target.
+    /// Fuzz each target for this many seconds.
     #[arg(long, value_name = "N", default_value_t = 600)]
     seconds: u32,
-    /// How many targets to fuzz at once; as many as there are processors if it is not said.
+    /// Fuzz this many targets concurrently; by default one per processor.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
-    /// Only says which targets there are.
+    /// Only list the targets.
     #[arg(long)]
     list: bool,
 }
 
-/// Fuzzes; stops at the first finding.
+/// Fuzzes the targets; stops at the first finding.
 pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     let known = targets()?;
     if args.list {
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
         return Ok(());
     }
     if let Some(unknown) = args.targets.iter().find(|target| !known.contains(target)) {
-        bail!("there is no fuzz target {unknown}; there are {}", known.join(", "));
+        bail!("unknown fuzz target {unknown}; expected one of {}", known.join(", "));
     }
     let chosen = if args.targets.is_empty() { &known } else { &args.targets };
     let programs = programs()?;
@@ -78,17 +78,15 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     })
 }
 
-/// A few seconds of every target, from its seeds alone and with the same random numbers each time:
-/// a change that breaks one, or that the seeds find at once, does not wait for the next fuzzing.
-/// Fails with the first finding.
+/// Fuzzes every target for a few seconds, only from its seeds and with the same random numbers each
+/// time, to find broken targets and errors that the seeds trigger. Fails with the first finding.
 pub(crate) fn smoke() -> Result<()> {
     let programs = programs()?;
     let targets = targets()?;
     let what = format!("fuzzing {} targets for {SMOKE_SECONDS} s each", targets.len());
     step(&what, || {
         all(&targets, processors(), |target| {
-            // What earlier runs learnt would take the time, and would not be there on another
-            // machine.
+            // The corpus of earlier runs would take the time, and does not exist on other machines.
             let corpus = workspace::state().join("fuzz").join(target);
             let _ = fs::remove_dir_all(&corpus);
             let mut fuzzer = fuzzer(target, program(&programs, target)?, SMOKE_SECONDS, &corpus)?;
@@ -113,9 +111,9 @@ fn processors() -> NonZero<usize> {
     thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
-/// Does `work` for every target, for `jobs` of them at a time. After a failure none is begun.
+/// Runs `work` for every target, for `jobs` of them concurrently. After a failure no other starts.
 fn all(targets: &[String], jobs: NonZero<usize>, work: impl Fn(&str) -> Result<()> + Sync) -> Result<()> {
-    // What is still to be begun.
+    // The targets that have not started.
     let pending = Mutex::new(targets.iter());
     let next = || pending.lock().unwrap_or_else(PoisonError::into_inner).next();
     let stop = || *pending.lock().unwrap_or_else(PoisonError::into_inner) = [].iter();
@@ -136,14 +134,14 @@ fn joined(worker: thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
     worker.join().unwrap_or_else(|_| bail!("a thread of the fuzzer panicked"))
 }
 
-/// The folder with everything that concerns fuzzing.
+/// The folder of the fuzz targets, their seeds and their corpora.
 fn folder() -> PathBuf {
     workspace::root().join("fuzz")
 }
 
 fn targets() -> Result<Vec<String>> {
     let folder = folder().join("fuzz_targets");
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries = fs::read_dir(&folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut names = Vec::new();
     for entry in entries {
         let path = entry?.path();
@@ -153,8 +151,8 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The programs, which share nothing with the ordinary build: naming the platform keeps the flags
-/// away from build scripts.
+/// Builds the programs, which share nothing with the ordinary build. With an explicit platform the
+/// flags do not apply to build scripts.
 fn build() -> Result<BTreeMap<String, PathBuf>> {
     let platform = cargo::host_target()?;
     let mut build =
@@ -173,17 +171,17 @@ fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
     watched(target, &mut fuzzer, Shown::Everything)
 }
 
-/// What runs `program` for so long. New inputs go to `corpus`.
+/// The command that runs `program` for `seconds`. New inputs go to `corpus`.
 fn fuzzer(target: &str, program: &Path, seconds: u32, corpus: &Path) -> Result<Command> {
     let findings = findings(target);
     for folder in [corpus, &findings] {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
     }
     let mut fuzzer = command(program, BOUNDS);
     fuzzer
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", findings.display()))
-        // Longer inputs sooner than usual: most of what is read here has a head before it matters.
+        // Use longer inputs sooner than usual: most formats have a head before the relevant part.
         .arg("-len_control=20");
     let dictionary = folder().join(format!("dictionaries/{target}.dict"));
     if dictionary.is_file() {
@@ -198,26 +196,25 @@ fn findings(target: &str) -> PathBuf {
     folder().join("artifacts").join(target)
 }
 
-/// Which lines of a fuzzer are shown.
+/// The lines of a fuzzer's output that are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// As they come.
+    /// All of them, as they arrive.
     Everything,
-    /// All of them, once there is a finding.
+    /// All of them, if there is a finding.
     Findings,
 }
 
 fn watched(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<()> {
-    let instrumented = followed(target, fuzzer, shown).with_context(|| {
-        format!("{target} has a finding: the input lies in {}", findings(target).display())
-    })?;
+    let instrumented = followed(target, fuzzer, shown)
+        .with_context(|| format!("{target} has a finding: the input is in {}", findings(target).display()))?;
     if !instrumented {
         bail!("{target} has no coverage counters: it ran without coverage");
     }
     Ok(())
 }
 
-/// Runs to the end, showing what the program says; whether it said that it has counters.
+/// Runs a fuzzer and shows its output; returns whether it reported counters.
 fn followed(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<bool> {
     let what = process::describe(fuzzer);
     let mut child = fuzzer
@@ -225,14 +222,14 @@ fn followed(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<bool> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot start {what}"))?;
+        .with_context(|| format!("failed to start {what}"))?;
     let output = child.stderr.take().context("the child has no stderr")?;
     let mut instrumented = false;
     let mut kept = Vec::new();
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         instrumented |= line.contains(INSTRUMENTED);
-        // Each input that is kept is reported on a line of its own; the pulse says enough.
+        // libFuzzer prints a line for each kept input; its pulse is enough.
         if ["\tNEW", "\tREDUCE"].iter().any(|kept| line.contains(kept)) {
             continue;
         }
@@ -242,7 +239,7 @@ fn followed(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<bool> {
             Shown::Findings => kept.push(line),
         }
     }
-    let status = child.wait().with_context(|| format!("cannot await {what}"))?;
+    let status = child.wait().with_context(|| format!("failed to wait for {what}"))?;
     if !status.success() {
         kept.iter().for_each(say);
         bail!("{what} ended with {status}");
@@ -255,12 +252,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_target_is_built_and_has_seeds_and_a_dictionary() {
+    fn targets_are_built_and_have_seeds_and_a_dictionary() {
         let manifest = fs::read_to_string(folder().join("Cargo.toml")).unwrap();
         let targets = targets().unwrap();
         assert!(targets.len() >= 7, "{targets:?}");
         let seeds = fs::read_dir(folder().join("seeds")).unwrap().count();
-        assert_eq!(seeds, targets.len(), "seeds of no target");
+        assert_eq!(seeds, targets.len(), "there are seeds without a target");
         for target in targets {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
             assert!(folder().join("seeds").join(&target).is_dir(), "{target}");
@@ -269,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_counters_is_distinguished_from_one_with() {
+    fn program_without_counters_is_distinguished_from_one_with_counters() {
         for (said, expected) in [
             ("INFO: Loaded 1 modules   (9 inline 8-bit counters): 9", true),
             ("INFO: A corpus is not provided", false),
@@ -282,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn all_targets_are_done_and_none_is_begun_after_a_failure() {
+    fn all_targets_run_and_none_starts_after_a_failure() {
         let targets: Vec<String> = (0..20).map(|number| number.to_string()).collect();
         for jobs in [1, 3] {
             // Filled by all threads.

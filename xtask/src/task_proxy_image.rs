@@ -1,5 +1,5 @@
-//! `proxy-image`: the static programs that containers run: the proxy, which the library makes an
-//! image of, and the program that it mounts into other containers.
+//! `proxy-image`: builds the static programs that containers run: the proxy, for which the library
+//! creates an image, and the program that it mounts into other containers.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use crate::process::{self, command};
 use crate::report::{say, step};
 use crate::workspace;
 
-/// The packages and their programs.
+/// The packages, whose programs have the same names.
 pub(crate) const PROGRAMS: [&str; 2] = ["sandbox-proxy", INSIDE];
-/// The one that runs inside of containers.
+/// The program that runs inside other containers.
 pub(crate) const INSIDE: &str = "sandbox-inside";
 
 #[derive(Args)]
 pub(crate) struct ProxyImageArgs {}
 
-/// Prints path, size and hash of the programs.
+/// Prints the path, size and hash of each program.
 pub(crate) fn run(_: &ProxyImageArgs) -> Result<()> {
     let proxy = build_released()?;
     for name in PROGRAMS {
         describe(&proxy.with_file_name(name))?;
     }
-    say("the image is made by the sandbox itself, when it starts: FROM scratch, tagged by this content");
+    say("the sandbox creates the image itself when it starts: FROM scratch, tagged by this content");
     Ok(())
 }
 
@@ -37,14 +37,13 @@ fn describe(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds what is shipped.
+/// Builds the programs for a release.
 pub(crate) fn build_released() -> Result<PathBuf> {
     build(PROGRAMS.map(|name| (name, &["--release"][..])))
 }
 
-/// Builds what is not shipped: soon, and with the features that let tests make the proxy panic and
-/// attack from inside. Without being asked to, these programs do the same as those that are
-/// shipped.
+/// Builds the programs for tests: faster, and with the features that let tests make the proxy panic
+/// and attack from inside. Unless tests request that, these programs behave like the released ones.
 pub(crate) fn build_for_tests() -> Result<PathBuf> {
     build([
         ("sandbox-proxy", &["--profile", "tests", "--features", "forced-panic"][..]),
@@ -52,8 +51,8 @@ pub(crate) fn build_for_tests() -> Result<PathBuf> {
     ])
 }
 
-/// Builds the static programs into the folder where the library of a checkout looks for them; gives
-/// the proxy's path.
+/// Builds the static programs into the folder where the library of a checkout looks for them;
+/// returns the proxy's path.
 fn build(programs: [(&str, &[&str]); 2]) -> Result<PathBuf> {
     let folder = workspace::target().join("proxy");
     for (name, options) in programs {

@@ -1,5 +1,5 @@
-//! `storm`: what is left, lost or disturbed when everything around a task goes wrong. The figures
-//! of `docs/reliability.md` come from here.
+//! `storm`: tests that nothing is left, lost or disturbed by failures around a task. The figures in
+//! `docs/reliability.md` are from here.
 
 use std::time::Instant;
 
@@ -15,39 +15,39 @@ use crate::task_proxy_image;
 
 #[derive(Args)]
 pub(crate) struct StormArgs {
-    /// What goes wrong.
+    /// The kind of failures.
     #[arg(value_enum)]
     storm: Storm,
-    /// The podman version to storm on.
+    /// Use this podman version.
     #[arg(long, value_name = "VERSION", default_value = "5")]
     podman: Podman,
-    /// How many rounds; each storm says in `docs/reliability.md` what one is.
+    /// Run this many rounds; `docs/reliability.md` describes the rounds of each storm.
     #[arg(long, value_name = "N", default_value_t = 60)]
     rounds: u32,
-    /// Where the random moments begin: the same number, the same moments.
+    /// Seed the random moments, to make them reproducible.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Storm {
-    /// SIGKILL of the command at random moments and at named steps, beside a task that must not
-    /// notice.
+    /// SIGKILL of the command at random moments and at named steps, during a task that must not be
+    /// disturbed.
     Kill,
-    /// Many tasks at once, in a row, and idle.
+    /// Many tasks: concurrent, in sequence, and idle.
     Load,
-    /// An engine that is slow, cut off, talks nonsense, fails, is stopped or killed.
+    /// An engine that is slow, cut off, answers with nonsense, fails, is stopped or killed.
     Engine,
 }
 
-/// A few rounds of each storm: what the matrix has time for.
+/// Runs a few rounds of each storm, for the matrix.
 pub(crate) fn short() -> Result<()> {
     [Storm::Kill, Storm::Load, Storm::Engine]
         .into_iter()
         .try_for_each(|storm| run(&StormArgs { storm, podman: Podman::Five, rounds: 6, seed: 1 }))
 }
 
-/// Prints a table, and fails where something was left, lost or disturbed.
+/// Prints a table, and fails if something was left, lost or disturbed.
 pub(crate) fn run(args: &StormArgs) -> Result<()> {
     let engine = PrivateEngine::new(Some(args.podman));
     let version = step(&format!("starting {}", args.podman.name()), || engine.ensure())?;
@@ -63,8 +63,8 @@ pub(crate) fn run(args: &StormArgs) -> Result<()> {
     };
     say(format!("podman {version}: {}", seconds(begun.elapsed())));
     println!("{}", report.markdown(&version));
-    if !report.faults.is_empty() {
-        bail!("{} faults: {}", report.faults.len(), report.faults.join("; "));
+    if !report.problems.is_empty() {
+        bail!("{} problems: {}", report.problems.len(), report.problems.join("; "));
     }
     Ok(())
 }

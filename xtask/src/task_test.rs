@@ -1,4 +1,4 @@
-//! `test`: everything that a change must pass, and with `--all` everything that there is.
+//! `test`: runs all checks that a change must pass, and with `--all` all checks.
 
 use std::thread;
 use std::time::Instant;
@@ -26,16 +26,15 @@ use crate::task_tidy::{self, TidyArgs};
 
 #[derive(Args)]
 pub(crate) struct TestArgs {
-    /// Run the matrix: everything there is, on all engines, with storms and fuzzing; and write its
-    /// record.
+    /// Run the matrix: all checks, on all engines, with storms and fuzzing; and write its record.
     #[arg(long)]
     all: bool,
 }
 
-/// What does not need an engine.
+/// The tests that do not need an engine.
 const UNITS: &str = "not package(e2e-tests)";
 
-/// Stops where a check or the build fails; of what runs then, every part does.
+/// Stops if a check of the sources or the build fails; the parts after that all run.
 pub(crate) fn run(args: &TestArgs) -> Result<()> {
     let begin = Instant::now();
     let mut parts = Parts::default();
@@ -45,7 +44,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     results.report();
     parts.report();
     if outcome.is_ok() {
-        say(format!("everything is in order after {}", seconds(begin.elapsed())));
+        say(format!("everything passed after {}", seconds(begin.elapsed())));
         if args.all {
             matrix::write(&parts, &results)?;
         }
@@ -55,7 +54,8 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     outcome
 }
 
-/// What every change must pass, and what the paths changed since the last matrix add to it.
+/// Runs the checks that every change must pass, and those that the changes since the last matrix
+/// add.
 fn fast(parts: &mut Parts, results: &mut Results) -> Result<()> {
     let changed = matrix::changed_since()?;
     let additions = e2e::additions(&changed);
@@ -74,7 +74,7 @@ fn fast(parts: &mut Parts, results: &mut Results) -> Result<()> {
     parts.verdict()
 }
 
-/// The matrix.
+/// Runs the matrix.
 fn everything(parts: &mut Parts, results: &mut Results) -> Result<()> {
     let selections = e2e::all();
     let programs = beside_engines(&selections, || {
@@ -85,20 +85,21 @@ fn everything(parts: &mut Parts, results: &mut Results) -> Result<()> {
     tests(parts, results, &programs, &selections, Build::Release);
     parts.attempt("a few seconds of every fuzz target", task_fuzz::smoke);
     parts.attempt("programs that do not depend on where they were built", || {
-        // The proxy takes minutes: `cargo xtask dist --verify` builds it twice too.
+        // The proxy is not checked here, since its build takes minutes; `cargo xtask dist --verify`
+        // checks it too.
         reproducible::check(&[INSIDE])
     });
     parts.attempt("storms", task_storm::short);
     parts.verdict()?;
     let flaky = results.flaky().len();
     if flaky > matrix::FLAKY {
-        bail!("{flaky} tests passed only when they ran again; at most {} may", matrix::FLAKY);
+        bail!("{flaky} tests passed only on the second try; at most {} may", matrix::FLAKY);
     }
     Ok(())
 }
 
-/// Makes engines and images for tasks while `action` goes on: that waits for the network and the
-/// disk.
+/// Prepares engines and images for tasks during `action`: the preparation waits for the network and
+/// the disk.
 fn beside_engines<T>(selections: &[Selection], action: impl FnOnce() -> Result<T>) -> Result<T> {
     let prepare =
         || selections.iter().try_for_each(|selection| TestEngine::private(selection.podman).map(drop));
@@ -110,7 +111,7 @@ fn beside_engines<T>(selections: &[Selection], action: impl FnOnce() -> Result<T
     })
 }
 
-/// What reads the sources.
+/// Checks the sources.
 fn checks(parts: &mut Parts, advisories: Advisories) -> Result<()> {
     parts.step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
     parts.step("tidy", || task_tidy::run(&TidyArgs {}))?;
@@ -127,7 +128,7 @@ fn build(parts: &mut Parts, selections: &[Selection]) -> Result<Programs> {
     Ok(programs)
 }
 
-/// What runs the programs.
+/// Runs the tests.
 fn tests(
     parts: &mut Parts,
     results: &mut Results,

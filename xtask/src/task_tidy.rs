@@ -9,7 +9,7 @@ use crate::tidy::{self, Finding, Source};
 #[derive(Args)]
 pub(crate) struct TidyArgs {}
 
-/// Fails with every finding, each with file and line.
+/// Prints every finding with file and line, and fails if there is one.
 pub(crate) fn run(_: &TidyArgs) -> Result<()> {
     let sources = tidy::sources()?;
     let mut findings = tidy::check_arrows()?;
@@ -25,10 +25,10 @@ pub(crate) fn run(_: &TidyArgs) -> Result<()> {
         eprintln!("{finding}");
     }
     if findings.is_empty() {
-        say(format!("tidy: {} files in order", sources.len()));
+        say(format!("tidy: {} files without findings", sources.len()));
         return Ok(());
     }
-    bail!("tidy found {} breaches of the house rules", findings.len())
+    bail!("tidy found {} violations of the house rules", findings.len())
 }
 
 fn of_file(source: &Source) -> Vec<Finding> {

@@ -1,33 +1,34 @@
-//! Where things lie: the checkout, and what the tasks keep in it.
+//! The paths of the checkout, and of the state that the tasks keep in it.
 //!
-//! State is kept under the checkout's own `target/` even when `CARGO_TARGET_DIR` points elsewhere,
-//! so that engines and images are found again whoever asks.
+//! State is in the checkout's own `target/` even if `CARGO_TARGET_DIR` is another folder, so that
+//! every caller finds engines and images again.
 
 use std::path::{Path, PathBuf};
 
-/// The checkout's root.
+/// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// The checkout's build output.
+/// The build output of the checkout.
 pub(crate) fn target() -> PathBuf {
     root().join("target")
 }
 
-/// What the tasks keep between runs: engines, images, downloaded programs.
+/// The state that the tasks keep between runs: engines, images, downloaded programs.
 pub(crate) fn state() -> PathBuf {
     target().join("xtask")
 }
 
-/// Six hexadecimal digits that distinguish this checkout's namespaces and sockets from another's.
+/// Six hexadecimal digits that distinguish the namespaces and sockets of this checkout from those
+/// of others.
 pub(crate) fn tag() -> String {
     let hash = fingerprint(root().as_os_str().as_encoded_bytes());
     format!("{:06x}", hash & 0x00ff_ffff)
 }
 
-/// FNV-1a: names cache entries; nothing relies on it against an adversary.
+/// FNV-1a, for the names of cache entries; not safe against adversaries.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -48,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_the_workspace() {
+    fn root_is_the_workspace_root() {
         assert!(root().join("Cargo.toml").is_file());
         assert_eq!(tag().len(), 6);
     }

@@ -1,19 +1,19 @@
-//! Arguments for an agent beside those that every execution has.
+//! Arguments for an agent in addition to those of every execution.
 
 use super::profile::Agent;
 
-/// What is appended to Claude Code's system prompt.
+/// The option with a text to append to Claude Code's system prompt.
 const APPEND: &str = "--append-system-prompt";
-/// The same from a file, which excludes it.
+/// The same from a file, which excludes the other.
 const APPEND_FILE: &str = "--append-system-prompt-file";
-/// The longest argument: the kernel takes none of 128 KiB, and the briefing and a blank line go
-/// before one.
+/// The maximum length of an argument: the kernel refuses one of 128 KiB, and the briefing and a
+/// blank line may precede it.
 const LONGEST: usize = 128 * 1024 - 1 - 2050;
-/// Bytes that all of them may come to.
+/// The maximum length of all arguments together, in bytes.
 const LONGEST_ALL: usize = 1024 * 1024;
 
-/// Options of Claude Code that would make the execution another thing than what is read, and what
-/// to use instead.
+/// Options of Claude Code that conflict with how the sandbox runs and reads it, and what to use
+/// instead.
 const OURS: [(&[&str], &str); 5] = [
     (
         &["--output-format", "--input-format", "--verbose"],
@@ -28,7 +28,7 @@ const OURS: [(&[&str], &str); 5] = [
     (&["-h", "--help", "-v", "--version"], "run the program itself to see that"),
 ];
 
-/// An argument that an agent cannot be given, and what to do instead.
+/// An argument that cannot be passed to an agent, and what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidArgument(String);
@@ -38,13 +38,13 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// With an option that the sandbox sets itself, an argument that no process can be given, or
-    /// too many of them.
+    /// When there is an option that the sandbox sets itself, an argument that no process can
+    /// receive, or too long a list.
     pub fn check_arguments(&self, arguments: &[String]) -> Result<(), InvalidArgument> {
         let refused = |problem: String| Err(InvalidArgument(problem));
         for argument in arguments {
             let name = match argument.as_bytes() {
-                // The value of a short option may follow it at once.
+                // The value of a short option may follow it directly.
                 [b'-', short, ..] if *short != b'-' => argument.get(..2).unwrap_or(argument),
                 _ => argument.split('=').next().unwrap_or_default(),
             };
@@ -71,16 +71,16 @@ impl Agent {
     }
 }
 
-/// Whether `id` can be a session's: what a task has written must not pass for an option.
+/// Whether `id` can be the id of a session: text written by a task must not be taken for an option.
 #[must_use]
 pub fn is_session_id(id: &str) -> bool {
     id.starts_with(|first: char| first.is_ascii_alphanumeric())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Claude Code's arguments with `briefing` in what is appended to the system prompt. Claude Code
-/// takes one such text, so it goes before the caller's; it is left out where the caller's is in a
-/// file.
+/// Adds `briefing` to the text that the arguments append to Claude Code's system prompt. Claude
+/// Code accepts one such text, so the briefing precedes the caller's; it is omitted if the caller's
+/// is in a file.
 #[must_use]
 pub(super) fn with_briefing(arguments: &[String], briefing: &str) -> Vec<String> {
     let is = |argument: &String, name: &str| {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_briefing_and_the_callers_text_are_one() {
+    fn briefing_and_text_of_the_caller_are_joined() {
         for (arguments, expected) in [
             (&[][..], &["--append-system-prompt", "b"][..]),
             (&["--tools", "Bash"], &["--append-system-prompt", "b", "--tools", "Bash"]),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_what_is_read_is_refused() {
+    fn conflicting_or_oversized_argument_is_refused() {
         let claude = Agent::default();
         for argument in
             ["--output-format", "--output-format=text", "-p", "--resume=x", "-c", "--model=opus", "a\0b"]

@@ -20,7 +20,7 @@ impl Agent {
         let mut arguments = command.first.clone();
         if let Some(Typed { folder, has_key }) = &request.typed {
             arguments.extend_from_slice(if *has_key { &command.with_key } else { &command.without_key });
-            // It is one of a text in quotes.
+            // The placeholder is inside a quoted text.
             let quoted = serde_json::Value::from(*folder).to_string();
             let inner = quoted.get(1..quoted.len() - 1).unwrap_or_default();
             for argument in &mut arguments {
@@ -46,7 +46,7 @@ impl Agent {
         arguments
     }
 
-    /// Whether the prompt has to begin with the briefing, as there is no option for it.
+    /// Whether the prompt must begin with the briefing because the agent has no option for it.
     #[must_use]
     pub fn is_briefed_by_prompt(&self) -> bool {
         self.profile().command.as_ref().is_some_and(|command| command.briefing.is_empty())
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_is_what_is_asked_for() {
+    fn command_line_follows_the_profile_and_the_request() {
         let given = ["--add-dir".to_owned(), "/data".to_owned()];
         let request = |session| Request {
             session,

@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 //!
-//! A profile is a file of data in `profiles/`, compiled in. Claude Code has the facts there, and
-//! its own command line and events. The lines that another agent prints become events in the form
-//! of Claude Code's ([`Translator`]), so that sessions, outcomes and callers need to know one form
-//! only.
+//! A profile is a data file in `profiles/`, compiled in. That of Claude Code contains only facts;
+//! its command line and its events are code. The lines that another agent prints become events in
+//! the form of Claude Code's ([`Translator`]), so that sessions, outcomes and callers handle only
+//! one form.
 
 mod arguments;
 mod briefing;

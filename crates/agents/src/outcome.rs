@@ -1,36 +1,36 @@
-//! What an execution came to, read from what Claude Code itself reports.
+//! The outcome of an execution, derived from what Claude Code itself reports.
 //!
-//! Its own words are: the error of a result event; a message that it wrote in the place of the
-//! model's; a retry; a line of stderr; a line of stdout that is not JSON, which is how versions
-//! before the structured errors spoke. Messages of the model, tool results and results that are not
-//! an error are never looked at. A result outranks lines of text: where one says how the run ended,
-//! noise on stderr does not change it.
+//! Its own reports are: the error of a result event; a message that it wrote in place of the model;
+//! a retry; a line of stderr; a line of stdout that is not JSON, the form of versions before
+//! structured errors. Messages of the model, tool results and results that are not an error are
+//! never considered. A result outranks lines of text: if it states how the run ended, noise on
+//! stderr does not change that.
 
 use std::time::Duration;
 
 use claude_output::{ApiError, StreamEvent, extract_api_error, extract_result_summary};
 use serde::Serialize;
 
-mod complaint;
+mod error_report;
 mod summary;
 
-use complaint::Complaint;
+use error_report::ErrorReport;
 
-/// What an execution came to: the one value that a caller matches on.
+/// The outcome of an execution: the one value that a caller matches on.
 ///
 #[doc = include_str!("../outcomes.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Claude Code answered: its last result is no error, and it ended with exit code 0, or was
+    /// Claude Code answered: its last result is not an error, and it ended with exit code 0, or was
     /// stopped after that result.
     Success,
-    /// The time limit ended it. What it did to the mounts stays.
+    /// The time limit ended it. Its changes to the mounts remain.
     Timeout,
     /// The caller, or the end of the sandbox, stopped it.
     Stopped,
-    /// It was stopped since it had reported nothing for as long as `TaskSpec::stall` says.
+    /// It was stopped because it had reported nothing for the time in `TaskSpec::stall`.
     Stalled,
     /// The conversation no longer fits the model. Begin a fresh session.
     PromptTooLong,
@@ -38,60 +38,60 @@ pub enum Outcome {
     AuthenticationFailed,
     /// The API asked to slow down. Try again later.
     RateLimited,
-    /// The API failed or was out of reach. Try again later.
+    /// The API failed or was unreachable. Try again later.
     ApiUnavailable,
     /// The API refused the conversation as it is. Begin a fresh session.
     SessionCorrupted,
-    /// The API refused the request whatever the session: an unknown model, for example. The same
-    /// call fails again.
+    /// The API refused the request regardless of the session: an unknown model, for example. The
+    /// same call fails again.
     InvalidRequest,
     /// The sandbox's own policy refused the request to the API. Allow it; the credentials are not
-    /// at fault.
+    /// the problem.
     BlockedByPolicy,
-    /// It reached `Prompt::max_turns`. Resume the session to go on.
+    /// It reached `Prompt::max_turns`. Resume the session to continue.
     TurnLimitReached,
-    /// It reached `Prompt::max_budget_usd`. Resume the session to go on.
+    /// It reached `Prompt::max_budget_usd`. Resume the session to continue.
     BudgetExhausted,
-    /// A signal that was not ours ended it: the kernel's for want of memory, or one of something in
-    /// the container.
+    /// A signal that the sandbox did not send ended it: the kernel's for want of memory, or one
+    /// from a process in the container.
     Killed,
-    /// Everything else; the error summary has the words.
+    /// Everything else; the error summary has the reason.
     ContainerFailed,
 }
 
 /// Who ended the execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It ended, or something in the container ended it.
+    /// It ended, or a process in the container ended it.
     Itself,
-    /// We did, at its time limit.
+    /// The sandbox did, at its time limit.
     Timeout,
-    /// We did, because someone asked.
+    /// The sandbox did, on request.
     Stopped,
-    /// We did, because it wrote more than we keep.
+    /// The sandbox did, because it wrote more than is kept.
     OutputLimit,
-    /// We did, because it had reported nothing for so long.
+    /// The sandbox did, because it had reported nothing for this time.
     Stalled(Duration),
-    /// We did, because it went on for too long after its result.
+    /// The sandbox did, because it continued for too long after its result.
     Answered,
 }
 
-/// What is known of an execution that has ended.
+/// The facts about an execution that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// Who ended it.
     pub ended: Ended,
-    /// The exit code of the program; 128 and the number of the signal that ended it.
+    /// The exit code of the program; 128 plus the number of the signal that ended it.
     pub exit_code: i64,
     /// Whether the kernel killed it for want of memory.
     pub oom_killed: bool,
-    /// Whether it went on with a session.
+    /// Whether it resumed a session.
     pub resumes: bool,
-    /// In Claude Code's form.
+    /// The events, in Claude Code's form.
     pub events: &'a [StreamEvent],
-    /// The lines of stdout that are no JSON.
+    /// The lines of stdout that are not JSON.
     pub text_lines: &'a [String],
-    /// All of it.
+    /// The complete stderr.
     pub stderr: &'a str,
 }
 
@@ -134,32 +134,32 @@ impl Evidence<'_> {
             Ended::Itself => self.exit_code == 0,
             _ => false,
         };
-        let complaint = match extract_result_summary(self.events) {
+        let report = match extract_result_summary(self.events) {
             Some(summary) if summary.error.is_none() && ended_well => return Outcome::Success,
-            Some(summary) => Complaint::of_result(summary.error, self),
-            // Without a result it was cut off, or is not Claude Code: whatever its exit code, it
-            // did not answer.
-            None => Complaint::of_cut_off(self.api_error(), self),
+            Some(summary) => ErrorReport::of_result(summary.error, self),
+            // Without a result it was cut off, or is not Claude Code: regardless of its exit code,
+            // it did not answer.
+            None => ErrorReport::of_cut_off(self.api_error(), self),
         };
-        complaint.outcome().unwrap_or(match self.signal() {
+        report.outcome().unwrap_or(match self.signal() {
             Some(_) => Outcome::Killed,
             None => Outcome::ContainerFailed,
         })
     }
 
-    /// The API error after which nothing of the model came.
+    /// The API error that no output of the model followed.
     fn api_error(&self) -> Option<ApiError> {
         extract_api_error(self.events).filter(|error| error.is_unresolved)
     }
 
-    /// What the API did to an execution that was waiting for it when we ended it. One error may be
-    /// a hiccup that its end has nothing to do with.
+    /// The outcome of the API errors because of which an execution was retrying when the sandbox
+    /// ended it. A single error may be a hiccup that is unrelated to its end.
     fn waited_for_api(&self) -> Option<Outcome> {
         let error = self.api_error().filter(|error| error.in_a_row > 1)?;
-        Complaint::of_cut_off(Some(error), self).outcome()
+        ErrorReport::of_cut_off(Some(error), self).outcome()
     }
 
-    /// The signal that ended it, where that was not ours.
+    /// The signal that ended it, if the sandbox did not send it.
     fn signal(&self) -> Option<i64> {
         let signal = self.exit_code - 128;
         (self.ended == Ended::Itself && (1..=64).contains(&signal)).then_some(signal)

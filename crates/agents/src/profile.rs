@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::rules::Rule;
 use super::templates::Templates;
 
-/// An agent that a task drives: Claude Code by default.
+/// An agent that a task runs: Claude Code by default.
 ///
 /// ```
 /// use sandbox_agents::Agent;
@@ -24,9 +24,9 @@ use super::templates::Templates;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Agent(Arc<Profile>);
 
-/// There is no agent of this name.
+/// There is no agent with this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown agent `{name}`: choose one of {}", Agent::NAMES.join(", "))]
+#[error("unknown agent `{name}`; expected one of {}", Agent::NAMES.join(", "))]
 pub struct UnknownAgent {
     name: String,
 }
@@ -36,15 +36,15 @@ pub struct UnknownAgent {
 pub(super) struct Profile {
     pub(super) name: String,
     title: String,
-    /// On the image's `PATH`.
+    /// Its name on the image's `PATH`.
     program: String,
-    /// What the program needs beside itself, where it lies in such a folder.
+    /// The package whose files the program needs, if it is in one.
     package: Option<Package>,
     /// The interpreter of the program, which the image must have.
     needs: Option<String>,
-    /// What to give as the program of the host.
+    /// What to pass as the program of the host.
     native: String,
-    /// The package of npm that installs the program in an image.
+    /// The npm package that installs the program in an image.
     npm: String,
     /// Where its state is in the container.
     state: String,
@@ -55,9 +55,9 @@ pub(super) struct Profile {
     hosts: Vec<String>,
     /// `None` for Claude Code.
     pub(super) command: Option<Templates>,
-    /// The same where prompts are typed on a terminal.
+    /// The same for prompts typed on a terminal.
     pub(super) interactive: Option<Templates>,
-    /// Files of its state that answer what it would ask at first then.
+    /// Files of its state that answer its initial questions on a terminal.
     interactive_files: BTreeMap<String, String>,
     pub(super) events: Vec<Rule>,
 }
@@ -68,16 +68,16 @@ pub(super) struct Profile {
 struct Package {
     /// Where the program is in it.
     program: String,
-    /// A file in it, so that no other folder is taken for one.
+    /// A file in it, so that no other folder is mistaken for a package.
     file: String,
 }
 
 /// How a program of the host is mounted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MountedProgram {
-    /// What is mounted, on the host: the program, or its package.
+    /// The path on the host that is mounted: the program, or its package.
     pub source: PathBuf,
-    /// Where it is mounted, in the container.
+    /// Where it is mounted in the container.
     pub target: String,
     /// The program, in the container.
     pub program: String,
@@ -109,13 +109,13 @@ impl Agent {
         self.0.credentials.iter().map(|(variable, preset)| (variable.as_str(), preset.as_str()))
     }
 
-    /// The hosts of its API, which the policy has to allow: with the keys of several vendors, those
-    /// of the vendor that is used.
+    /// The hosts of its API, which the policy must allow: with the keys of several vendors, those
+    /// of the vendor in use.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         self.0.hosts.iter().map(String::as_str)
     }
 
-    /// The package of npm with its program, such as `@openai/codex`.
+    /// The npm package with its program, such as `@openai/codex`.
     #[must_use]
     pub fn npm_package(&self) -> &str {
         &self.0.npm
@@ -148,13 +148,12 @@ impl Agent {
         self.0.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Files of its state that answer what it would ask at first on a terminal, each with its
-    /// content.
+    /// Files of its state that answer its initial questions on a terminal, each with its content.
     pub fn interactive_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.interactive_files.iter().map(|(name, content)| (name.as_str(), content.as_str()))
     }
 
-    /// What to give as the program of the host, for messages.
+    /// What to pass as the program of the host, for messages.
     #[must_use]
     pub fn native(&self) -> &str {
         &self.0.native
@@ -166,13 +165,13 @@ impl Agent {
         self.0.needs.as_deref() == Some("node")
     }
 
-    /// Where a program of the host is mounted, and mounts of the caller must not be.
+    /// Where a program of the host is mounted; mounts of the caller must not be there.
     #[must_use]
     pub fn program_dir(&self) -> &'static str {
         if self.is_claude() { Self::CLAUDE_DIR } else { Self::PROGRAM_DIR }
     }
 
-    /// How the program `path` of the host is mounted; `has` finds out whether there is a file.
+    /// How the program `path` of the host is mounted; `has` tests whether a file exists.
     pub fn mounted(&self, path: &Path, has: impl Fn(&Path) -> bool) -> MountedProgram {
         let dir = self.program_dir();
         if let Some((folder, package)) = self.package(path, has) {
@@ -183,12 +182,12 @@ impl Agent {
         MountedProgram { source: path.to_owned(), target: program.clone(), program }
     }
 
-    /// Whether the program `path` of the host lacks what it needs beside itself.
+    /// Whether the program `path` of the host lacks the package that it needs.
     pub fn lacks_package(&self, path: &Path, has: impl Fn(&Path) -> bool) -> bool {
         self.is_node_script() && self.package(path, has).is_none()
     }
 
-    /// The package that the program `path` lies in, and its folder.
+    /// The package that contains the program `path`, and its folder.
     fn package<'a>(&self, path: &'a Path, has: impl Fn(&Path) -> bool) -> Option<(&'a Path, &Package)> {
         let package = self.0.package.as_ref()?;
         let depth = Path::new(&package.program).components().count();
@@ -200,7 +199,7 @@ impl Agent {
 impl Default for Agent {
     /// Claude Code.
     fn default() -> Self {
-        // That every profile can be read, a test says.
+        // A test ensures that every profile can be read.
         "claude".parse().unwrap_or_else(|_| Self(Arc::default()))
     }
 }
@@ -244,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_profile_is_whole() {
+    fn every_profile_is_complete() {
         for name in Agent::NAMES {
             let profile: Profile =
                 located_yaml::read(name, file(name).unwrap()).unwrap_or_else(|error| panic!("{error}"));
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_mounted_with_what_it_needs() {
+    fn program_is_mounted_with_its_package() {
         let mounted = |agent: &str, path: &str, there: &str| {
             let agent: Agent = agent.parse().unwrap();
             let mounted = agent.mounted(Path::new(path), |file| file == Path::new(there));

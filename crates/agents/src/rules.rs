@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a line says where [`when`](Self::when) holds. A rule without facts is for lines that say
-/// nothing new.
+/// The facts in a line for which [`when`](Self::when) holds. A rule without facts is for lines
+/// without new information.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {
-    /// Places, each with the texts of which it must have one.
+    /// Places, each with the texts of which it must contain one.
     when: BTreeMap<String, Vec<String>>,
     pub(super) session: Option<String>,
     pub(super) model: Option<String>,
     /// A whole text of the model.
     pub(super) text: Option<String>,
-    /// A part of one, which goes on until something else comes.
+    /// A part of a text, which continues until something else follows.
     pub(super) part: Option<String>,
     pub(super) tool: Option<ToolRule>,
     pub(super) tool_result: Option<ToolResultRule>,
@@ -25,9 +25,9 @@ pub(super) struct Rule {
     pub(super) usage: Option<UsageRule>,
     /// US dollars, added up over a turn.
     pub(super) cost: Option<String>,
-    /// An error after which it tries again.
+    /// An error after which the agent retries.
     pub(super) retry: Option<ErrorRule>,
-    /// Whether the turn has ended well.
+    /// Whether the turn ended successfully.
     pub(super) success: bool,
     /// An error that ended the turn.
     pub(super) failure: Option<ErrorRule>,
@@ -47,7 +47,7 @@ pub(super) struct ToolResultRule {
     pub(super) id: String,
     pub(super) output: String,
     pub(super) status: String,
-    /// What the status is when the tool failed.
+    /// The statuses of a failed tool.
     pub(super) failed: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct ToolResultRule {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct UsageRule {
     pub(super) input: String,
-    /// Whether `input` counts what a cache held.
+    /// Whether `input` includes cached tokens.
     pub(super) input_has_cached: bool,
     pub(super) output: String,
     pub(super) cache_read: String,
@@ -66,9 +66,9 @@ pub(super) struct UsageRule {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ErrorRule {
     message: String,
-    /// Where the HTTP status is.
+    /// The place of the HTTP status.
     status: String,
-    /// Else the words of the message before it.
+    /// Otherwise, the words of the message that precede it.
     status_after: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl ErrorRule {
         text(line, &self.message).unwrap_or_default()
     }
 
-    /// The HTTP status, where the agent reports one.
+    /// The HTTP status, if the agent reports one.
     pub(super) fn status(&self, line: &Value) -> Option<u16> {
         let at_place =
             at(line, &self.status).and_then(Value::as_u64).and_then(|status| status.try_into().ok());
@@ -102,12 +102,12 @@ impl ErrorRule {
     }
 }
 
-/// What is at `place`; an empty place is none.
+/// The value at `place`; an empty place has none.
 pub(super) fn at<'a>(line: &'a Value, place: &str) -> Option<&'a Value> {
     if place.is_empty() { None } else { line.pointer(place) }
 }
 
-/// The text at `place`; what is no text, as JSON.
+/// The text at `place`; any other value but null as JSON.
 pub(super) fn text(line: &Value, place: &str) -> Option<String> {
     match at(line, place)? {
         Value::Null => None,

@@ -2,22 +2,22 @@
 
 use serde::Deserialize;
 
-/// The arguments of a profile. Their placeholders are `{session}`, `{model}`, `{folder}`, in which
-/// it begins, and `{json}`, a text in quotes.
+/// The arguments of a profile. Their placeholders are `{session}`, `{model}`, `{folder}`, the
+/// working directory, and `{json}`, a quoted text.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Templates {
     pub(super) first: Vec<String>,
-    /// After these, where a variable has its key, and where none has.
+    /// After these, if a variable contains the agent's key, and if none does.
     pub(super) with_key: Vec<String>,
     pub(super) without_key: Vec<String>,
     /// After everything else, in a fresh session.
     pub(super) last: Vec<String>,
-    /// The same where a session goes on.
+    /// The same for a resumed session.
     pub(super) resumed: Vec<String>,
     pub(super) model: Vec<String>,
-    /// Empty where it has no option for it: then the prompt begins with the briefing.
+    /// Empty if the agent has no option for it: then the prompt begins with the briefing.
     pub(super) briefing: Vec<String>,
-    /// What a caller must not give.
+    /// Options that a caller must not pass.
     pub(super) ours: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! What an agent prints, in the form of Claude Code's events.
+//! Translation of the output of an agent into events in the form of Claude Code's.
 //!
-//! A line that no rule knows is kept whole, in an event of the type `agent_event`: it never passes
-//! for one of Claude Code's.
+//! A line that no rule matches is kept whole, in an event of the type `agent_event`: it is never
+//! mistaken for an event of Claude Code.
 
 use claude_output::{EventKind, StreamEvent};
 use serde_json::{Map, Value, json};
@@ -9,19 +9,19 @@ use serde_json::{Map, Value, json};
 use super::profile::Agent;
 use super::rules::{ErrorRule, Rule, UsageRule, at, count, text};
 
-/// Reads the lines of one execution.
+/// Translates the lines of one execution.
 #[derive(Debug)]
 pub struct Translator {
     agent: Agent,
     session: Option<String>,
-    /// The parts of a text that is not whole yet.
+    /// The parts of a text that is not complete yet.
     parts: String,
     /// The last text of the model.
     answer: String,
     turn: Turn,
 }
 
-/// What is counted of a turn.
+/// The usage of a turn.
 #[derive(Debug, Default)]
 struct Turn {
     input: u64,
@@ -32,12 +32,12 @@ struct Turn {
 }
 
 impl Translator {
-    /// A text that is longer is several, in bytes.
+    /// The maximum length of a text in bytes; a longer one becomes several.
     const PARTS: usize = 1024 * 1024;
-    /// An id of a session that is longer is none, in bytes.
+    /// The maximum length of a session id in bytes; a longer one is ignored.
     const SESSION: usize = 128;
 
-    /// `None` for Claude Code, whose events need no translation.
+    /// Returns `None` for Claude Code, whose events need no translation.
     #[must_use]
     pub fn new(agent: &Agent) -> Option<Self> {
         (!agent.is_claude()).then(|| Self {
@@ -49,7 +49,7 @@ impl Translator {
         })
     }
 
-    /// The events that a line means, in order.
+    /// Returns the events that a line represents, in order.
     pub fn translate(&mut self, event: StreamEvent) -> Vec<StreamEvent> {
         if matches!(event.kind(), EventKind::Truncated(_)) {
             return vec![event];
@@ -68,7 +68,7 @@ impl Translator {
         events
     }
 
-    /// What is left when no more lines come.
+    /// Returns the remaining events after the last line.
     pub fn finish(&mut self) -> Vec<StreamEvent> {
         self.end_text().into_iter().collect()
     }
@@ -81,7 +81,7 @@ impl Translator {
             }
         }
         events.extend(self.end_text());
-        // It is in every event from then on, so no task may choose its length.
+        // The id is in every event from then on, so its length must not be up to a task.
         let named = rule.session.as_ref().and_then(|place| text(line, place));
         if let Some(session) = named.filter(|session| session.len() <= Self::SESSION)
             && self.session.as_ref() != Some(&session)
@@ -126,7 +126,7 @@ impl Translator {
         }
     }
 
-    /// The text whose parts have come, if there are any.
+    /// The text of the parts so far, if there are any.
     fn end_text(&mut self) -> Option<StreamEvent> {
         let parts = std::mem::take(&mut self.parts);
         (!parts.is_empty()).then(|| self.text_event(&parts))
@@ -138,8 +138,8 @@ impl Translator {
         self.event(json!({"type": "assistant", "message": {"role": "assistant", "content": content}}))
     }
 
-    /// An API's error is a message of its own, as Claude Code has it: it is found also where the
-    /// result is dropped.
+    /// An API error is a separate message, as in Claude Code: it is found even if the result is
+    /// dropped.
     fn failed(&mut self, error: &ErrorRule, line: &Value) -> Vec<StreamEvent> {
         let (status, message) = (error.status(line), error.message(line));
         let content = json!([{"type": "text", "text": &message}]);
@@ -162,7 +162,7 @@ impl Translator {
             json!({"input_tokens": turn.input, "output_tokens": turn.output,
                 "cache_read_input_tokens": turn.cache_read, "cache_creation_input_tokens": turn.cache_write}),
         );
-        // Not every agent knows what it costs.
+        // Not every agent reports its cost.
         if turn.cost > 0.0 {
             event.insert("total_cost_usd".to_owned(), json!(turn.cost));
         }

@@ -5,6 +5,8 @@ use crate::git::LIMIT;
 use crate::git::PushCheck;
 use crate::git::Pushes;
 use crate::matched::Match;
+use crate::request::Request;
+use crate::rule::Rule;
 use crate::vendor::BODY_LIMIT;
 use crate::vendor::VendorCheck;
 use crate::vendor_tools::VendorTool;
@@ -47,8 +49,11 @@ pub struct Admitted {
 }
 
 impl BodyCheck {
-    pub(crate) fn push(check: PushCheck, rules: Vec<Match>) -> Self {
-        Self(Check::Push(check, rules))
+    /// The check by the rules that allow the head of `request`: all of these count, since each
+    /// allows some refs.
+    pub(crate) fn by_rules<'a>(rules: impl Iterator<Item = (Match, &'a Rule)>, request: &Request) -> Self {
+        let (matches, rules) = rules.filter_map(|(at, rule)| Some((at, rule.git()?.clone()))).unzip();
+        Self(Check::Push(PushCheck::new(rules, request.host().to_string()), matches))
     }
 
     pub(crate) fn vendor(check: VendorCheck, rule: Match) -> Self {

@@ -3,7 +3,6 @@
 use crate::advice;
 use crate::body_check::BodyCheck;
 use crate::decision::Decision;
-use crate::git::PushCheck;
 use crate::git::could_push;
 use crate::matched::Match;
 use crate::policy::Allowlist;
@@ -26,7 +25,7 @@ impl Allowlist {
         {
             match self.reach(position, rule, request) {
                 Reach::All => return self.allow(self.matched(position, rule), request),
-                Reach::Head => return Decision::NeedsBody(self.push_check(request)),
+                Reach::Head => return Decision::NeedsBody(self.body_check(request)),
                 reach => nearest = nearest.max(reach),
             }
         }
@@ -84,13 +83,10 @@ impl Allowlist {
         }
     }
 
-    /// All rules for the repository count, since each allows some refs.
-    fn push_check(&self, request: &Request) -> BodyCheck {
+    /// The check by all rules that allow the head of `request`.
+    fn body_check(&self, request: &Request) -> BodyCheck {
         let rules = self.rules().iter().enumerate().filter(|(_, rule)| rule.reach(request) == Reach::Head);
-        let rules =
-            rules.filter_map(|(position, rule)| Some((self.matched(position, rule), rule.git()?.clone())));
-        let (matches, rules) = rules.unzip();
-        BodyCheck::push(PushCheck::new(rules, request.host().to_string()), matches)
+        BodyCheck::by_rules(rules.map(|(position, rule)| (self.matched(position, rule), rule)), request)
     }
 
     /// Each rule with its position, in the order of evaluation.

@@ -60,11 +60,9 @@ pub enum InvalidRule {
     /// `/me/repo.git/`.
     #[error("a repository's path does not end in `/`: leave it out")]
     RepositoryPath,
-    /// `git` together with `methods`.
-    #[error(
-        "an entry has `methods` or `git`, not both: leave `methods` out, since `git` says what is asked for"
-    )]
-    MethodsWithGit,
+    /// Two keys of which the second excludes the first, such as `methods` and `git`.
+    #[error("an entry has `{0}` or `{1}`, not both: leave `{0}` out, since `{1}` says what is asked for")]
+    Excluded(&'static str, &'static str),
     /// `*`, an empty text, `GET,HEAD`.
     #[error(
         "{0:?} is not a method: write one method per item in letters and hyphens, or leave `methods` out for all"

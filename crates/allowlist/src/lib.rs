@@ -79,6 +79,7 @@ pub use preset::UnknownPreset;
 pub use push_report::PushReport;
 pub use reason::Reason;
 pub use request::Request;
+pub use rule::Allowed;
 pub use rule::Rule;
 pub use rule::RuleKind;
 pub use rule::UrlRule;

@@ -7,6 +7,7 @@ use crate::host_pattern::HostPattern;
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 use crate::policy::Allowlist;
+use crate::rule::Allowed;
 use crate::rule::Rule;
 use crate::rule::RuleKind;
 use crate::rule::UrlRule;
@@ -128,7 +129,7 @@ fn shadowed_url(
     earlier: &[&UrlRule],
     rule: &UrlRule,
 ) -> Option<String> {
-    let whole = domains.first_covering(rule.host(), |_, _| !rule.judges_bodies());
+    let whole = domains.first_covering(rule.host(), |_, _| rule.git().is_none());
     if let Some((_, domain)) = whole {
         return Some(format!(
             "`domains` has `{domain}`, which allows all of `{}` already, so path and methods restrict nothing: remove one",
@@ -274,10 +275,11 @@ fn wildcard_before_query(pattern: &Pattern) -> bool {
 }
 
 fn method_pitfall(rule: &UrlRule) -> Option<String> {
-    if let Some(method) = rule.methods().iter().find(|method| method.is_forbidden()) {
+    let Allowed::Methods(methods) = rule.allowed() else { return None };
+    if let Some(method) = methods.iter().find(|method| method.is_forbidden()) {
         return Some(format!("{} is never allowed: remove it", method.as_str()));
     }
-    let method = rule.methods().iter().find(|method| !REGISTERED.contains(&method.as_str()))?;
+    let method = methods.iter().find(|method| !REGISTERED.contains(&method.as_str()))?;
     Some(format!("{} is not a registered HTTP method: write one such as GET or POST", method.as_str()))
 }
 

@@ -13,9 +13,8 @@ use crate::method::RuleMethod;
 use crate::path_pattern::PathPattern;
 use crate::request::Request;
 
-/// A rule of either kind.
+/// A rule of either kind. Whoever matches on it learns of a new kind from the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Rule {
     /// An entry of `domains`: all paths and methods of the hosts it covers.
     Domain(HostPattern),
@@ -73,7 +72,8 @@ impl Rule {
     }
 
     /// Its rights to repositories, if it is for repositories.
-    pub(crate) fn git(&self) -> Option<&GitRule> {
+    #[must_use]
+    pub fn git(&self) -> Option<&GitRule> {
         self.as_url().and_then(UrlRule::git)
     }
 
@@ -112,13 +112,23 @@ pub struct UrlRule {
     allowed: Allowed,
 }
 
-/// The requests that an entry allows on its paths.
+/// The requests that an entry allows on its paths. Whoever matches on it learns of a new kind from
+/// the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Allowed {
-    /// Requests with one of these methods; with any if the list is empty.
+pub enum Allowed {
+    /// All requests.
+    Everything,
+    /// Requests with one of these methods; never an empty list.
     Methods(Vec<RuleMethod>),
     /// Git's requests to the repositories at these paths.
     Git(GitRule),
+}
+
+impl Allowed {
+    /// Requests with one of these methods; all requests if there are none.
+    fn methods(methods: Vec<RuleMethod>) -> Self {
+        if methods.is_empty() { Self::Everything } else { Self::Methods(methods) }
+    }
 }
 
 /// The serialized form of an entry.
@@ -146,10 +156,10 @@ impl TryFrom<Entry> for UrlRule {
     fn try_from(entry: Entry) -> Result<Self, InvalidRule> {
         let Entry { host, path, methods, git } = entry;
         let allowed = match git {
-            Some(_) if !methods.is_empty() => return Err(InvalidRule::MethodsWithGit),
+            Some(_) if !methods.is_empty() => return Err(InvalidRule::Excluded("methods", "git")),
             Some(_) if path.as_str().ends_with('/') => return Err(InvalidRule::RepositoryPath),
             Some(git) => Allowed::Git(git),
-            None => Allowed::Methods(methods),
+            None => Allowed::methods(methods),
         };
         Ok(Self { host, path, allowed })
     }
@@ -158,6 +168,7 @@ impl TryFrom<Entry> for UrlRule {
 impl From<UrlRule> for Entry {
     fn from(UrlRule { host, path, allowed }: UrlRule) -> Self {
         let (methods, git) = match allowed {
+            Allowed::Everything => (Vec::new(), None),
             Allowed::Methods(methods) => (methods, None),
             Allowed::Git(git) => (Vec::new(), Some(git)),
         };
@@ -177,11 +188,9 @@ impl UrlRule {
         path: &str,
         methods: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, InvalidRule> {
-        Ok(Self {
-            host: HostPattern::new(host)?,
-            path: PathPattern::new(path)?,
-            allowed: Allowed::Methods(methods.into_iter().map(RuleMethod::new).collect::<Result<_, _>>()?),
-        })
+        let (host, path) = (HostPattern::new(host)?, PathPattern::new(path)?);
+        let methods = methods.into_iter().map(RuleMethod::new).collect::<Result<_, _>>()?;
+        Ok(Self { host, path, allowed: Allowed::methods(methods) })
     }
 
     /// A rule for the repositories whose paths `path` covers, with or without `.git` at their end
@@ -207,40 +216,46 @@ impl UrlRule {
         &self.path
     }
 
-    /// The methods it covers; empty for all.
+    /// The requests that it allows on its paths.
     #[must_use]
-    pub fn methods(&self) -> &[RuleMethod] {
-        match &self.allowed {
-            Allowed::Methods(methods) => methods,
-            Allowed::Git(_) => &[],
-        }
+    pub fn allowed(&self) -> &Allowed {
+        &self.allowed
     }
 
     /// Its rights to a repository, if its path is that of one.
     #[must_use]
     pub fn git(&self) -> Option<&GitRule> {
-        match &self.allowed {
-            Allowed::Methods(_) => None,
-            Allowed::Git(git) => Some(git),
-        }
+        if let Allowed::Git(git) = &self.allowed { Some(git) } else { None }
     }
 
     /// Whether it allows every request to its paths.
     pub(crate) fn allows_every_request(&self) -> bool {
-        matches!(&self.allowed, Allowed::Methods(methods) if methods.is_empty())
+        self.allowed == Allowed::Everything
+    }
+
+    /// Whether it allows to read all of its paths.
+    pub(crate) fn allows_reading(&self) -> bool {
+        match &self.allowed {
+            Allowed::Everything => true,
+            Allowed::Methods(methods) => methods.iter().any(|method| method.as_str() == "GET"),
+            Allowed::Git(_) => false,
+        }
     }
 
     /// Whether its decision can depend on a request body.
     pub(crate) fn judges_bodies(&self) -> bool {
-        matches!(self.allowed, Allowed::Git(_))
+        match self.allowed {
+            Allowed::Everything | Allowed::Methods(_) => false,
+            Allowed::Git(_) => true,
+        }
     }
 
     /// Whether it allows every request to a common path that `other` allows.
     pub(crate) fn allows_what(&self, other: &Self) -> bool {
         match (&self.allowed, &other.allowed) {
+            (Allowed::Everything, Allowed::Methods(_)) => true,
             (Allowed::Methods(wide), Allowed::Methods(narrow)) => {
-                let listed = || narrow.iter().all(|method| wide.contains(method));
-                wide.is_empty() || (!narrow.is_empty() && listed())
+                narrow.iter().all(|method| wide.contains(method))
             }
             (wide, narrow) => wide == narrow,
         }
@@ -248,15 +263,16 @@ impl UrlRule {
 
     /// How much it covers of a request to a host that it covers.
     fn reach(&self, request: &Request) -> Reach {
-        let methods = match &self.allowed {
-            Allowed::Methods(methods) => methods,
+        let method_allowed = match &self.allowed {
+            Allowed::Everything => true,
+            Allowed::Methods(methods) => methods.iter().any(|listed| listed.matches(request.method())),
             Allowed::Git(git) => return self.reach_repository(git, request),
         };
         let target = request.target();
         if !self.path.matches(target) {
             let bare = target.query().is_some() && self.path.matches_without_query(target);
             if bare { Reach::PathWithoutQuery } else { Reach::Host }
-        } else if methods.is_empty() || methods.iter().any(|listed| listed.matches(request.method())) {
+        } else if method_allowed {
             Reach::All
         } else {
             Reach::Path

@@ -3,6 +3,7 @@
 use crate::lint::covers;
 use crate::lint::covers_host;
 use crate::lint::covers_rule;
+use crate::rule::Allowed;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
 
@@ -51,8 +52,10 @@ fn paths_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
 }
 
 fn methods_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
-    let any = |rule: &UrlRule| rule.methods().is_empty();
-    any(one) || any(two) || one.methods().iter().any(|method| two.methods().contains(method))
+    match (one.allowed(), two.allowed()) {
+        (Allowed::Methods(one), Allowed::Methods(two)) => one.iter().any(|method| two.contains(method)),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,13 @@ use std::str::FromStr;
 
 use crate::authority::Authority;
 use crate::denial::Denial;
+use crate::git::RefPattern;
 use crate::host_pattern::HostPattern;
 use crate::invalid_rule::InvalidRule;
+use crate::method::RuleMethod;
 use crate::pattern::Pattern;
 use crate::request::Request;
+use crate::rule::Allowed;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
 use crate::url::AbsoluteUrl;
@@ -68,27 +71,35 @@ impl Rule {
             Self::Domain(host) => return scalar(host.as_str()),
             Self::Url(rule) => rule,
         };
-        let mut text = format!("{{host: {}", scalar(rule.host().as_str()));
-        // Writing to a string cannot fail.
-        if !rule.path().as_str().is_empty() {
-            let _ = write!(text, ", path: {}", scalar(rule.path().as_str()));
-        }
-        if !rule.methods().is_empty() {
-            let methods: Vec<_> = rule.methods().iter().map(|method| scalar(method.as_str())).collect();
-            let _ = write!(text, ", methods: [{}]", methods.join(", "));
-        }
-        if let Some(git) = rule.git() {
-            let push: Vec<_> = git.push.iter().map(|pattern| scalar(pattern.as_str())).collect();
-            let entries = [
-                (!push.is_empty()).then(|| format!("push: [{}]", push.join(", "))),
-                git.force.then(|| "force: true".to_owned()),
-                git.delete.then(|| "delete: true".to_owned()),
-            ];
-            let entries: Vec<_> = entries.into_iter().flatten().collect();
-            let _ = write!(text, ", git: {{{}}}", entries.join(", "));
-        }
-        text + "}"
+        let path = rule.path().as_str();
+        let allowed = match rule.allowed() {
+            Allowed::Everything => None,
+            Allowed::Methods(methods) => list("methods", methods.iter().map(RuleMethod::as_str)),
+            Allowed::Git(git) => {
+                let push = list("push", git.push.iter().map(RefPattern::as_str));
+                let force = git.force.then(|| "force: true".to_owned());
+                let delete = git.delete.then(|| "delete: true".to_owned());
+                Some(format!("git: {}", mapping([push, force, delete])))
+            }
+        };
+        mapping([
+            Some(format!("host: {}", scalar(rule.host().as_str()))),
+            (!path.is_empty()).then(|| format!("path: {}", scalar(path))),
+            allowed,
+        ])
     }
+}
+
+/// A mapping in YAML of the given entries.
+fn mapping(entries: [Option<String>; 3]) -> String {
+    let entries: Vec<_> = entries.into_iter().flatten().collect();
+    format!("{{{}}}", entries.join(", "))
+}
+
+/// The entry `key` of a mapping in YAML, unless its list is empty.
+fn list<'a>(key: &str, texts: impl Iterator<Item = &'a str>) -> Option<String> {
+    let texts: Vec<_> = texts.map(scalar).collect();
+    (!texts.is_empty()).then(|| format!("{key}: [{}]", texts.join(", ")))
 }
 
 /// A YAML string, quoted unless it is unambiguous. In quotes, everything except printable ASCII is
@@ -109,6 +120,7 @@ fn scalar(text: &str) -> String {
         } else if c.is_ascii_graphic() || c == ' ' {
             quoted.push(c);
         } else {
+            // Writing to a string cannot fail.
             let _ = write!(quoted, "\\U{:08x}", u32::from(c));
         }
     }

@@ -50,7 +50,7 @@ impl Call<'_> {
 
     /// Starts git.
     pub(crate) fn start(&self) -> Result<Running, GateError> {
-        let mut git = git::server();
+        let mut git = git::server(self.limits());
         let name = self.repository.file_name().unwrap_or_default();
         let mut path = std::ffi::OsString::from("/");
         path.push(name);
@@ -73,7 +73,7 @@ impl Call<'_> {
                 git.env(variable, value);
             }
         }
-        let mut child = git::start(git.stdin(std::process::Stdio::piped()), self.limits())?;
+        let mut child = git::start(git.stdin(std::process::Stdio::piped()))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             let message = "it has no streams".to_owned();

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStderr, Command};
 
@@ -26,6 +25,17 @@ impl Limits {
     pub(crate) const PUSH: Self = Self { memory: 512 << 20, processor: 600 };
     /// For everything else: git counts the objects of the whole repository for a clone.
     pub(crate) const READ: Self = Self { memory: 2 << 30, processor: 3600 };
+
+    /// Git within these limits. A shell sets them before it becomes git: `git http-backend` starts
+    /// the git that reads a push at once, and that one would escape limits set from outside.
+    fn git(self) -> Command {
+        let Self { memory, processor } = self;
+        let script =
+            format!("ulimit -c 0 && ulimit -d {} && ulimit -t {processor} && exec git \"$@\"", memory >> 10);
+        let mut git = program("sh");
+        git.args(["-c", &script, "git"]);
+        git
+    }
 }
 
 /// Settings of every git process on one of our repositories, which override the user's
@@ -75,7 +85,11 @@ const LOCAL: [&str; 12] = [
 
 /// Git without the user's configuration and variables.
 pub(crate) fn clean() -> Command {
-    let mut git = base();
+    clean_within(Limits::READ)
+}
+
+fn clean_within(limits: Limits) -> Command {
+    let mut git = base(limits.git());
     git.env_clear();
     if let Some(path) = std::env::var_os("PATH") {
         git.env("PATH", path);
@@ -95,8 +109,8 @@ pub(crate) fn clean_in(path: &Path) -> Command {
 }
 
 /// As [`clean`], with the settings of a server.
-pub(crate) fn server() -> Command {
-    let mut git = clean();
+pub(crate) fn server(limits: Limits) -> Command {
+    let mut git = clean_within(limits);
     for setting in SERVED {
         git.args(["-c", setting]);
     }
@@ -105,7 +119,7 @@ pub(crate) fn server() -> Command {
 
 /// git with the user's credentials and configuration, on the bare repository at `path`.
 pub(crate) fn of_user_in(path: &Path) -> Command {
-    let mut git = base();
+    let mut git = base(program("git"));
     for name in LOCAL {
         git.env_remove(name);
     }
@@ -114,8 +128,11 @@ pub(crate) fn of_user_in(path: &Path) -> Command {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this crate runs git; no engine is involved")]
-fn base() -> Command {
-    let mut git = Command::new("git");
+fn program(name: &str) -> Command {
+    Command::new(name)
+}
+
+fn base(mut git: Command) -> Command {
     for setting in ALWAYS {
         git.args(["-c", setting]);
     }
@@ -142,12 +159,12 @@ pub(crate) async fn write(
     if !input.is_empty() {
         git.stdin(Stdio::piped());
     }
-    printed(start(&mut git, Limits::READ)?, operation, input).await
+    printed(start(&mut git)?, operation, input).await
 }
 
 /// The output of a git that talks to a server of the user's choice: without limits.
 pub(crate) async fn read_of_user(mut git: Command, operation: &'static str) -> Result<Vec<u8>, GateError> {
-    printed(git.spawn().map_err(start_error)?, operation, &[]).await
+    printed(start(&mut git)?, operation, &[]).await
 }
 
 async fn printed(child: Child, operation: &'static str, input: &[u8]) -> Result<Vec<u8>, GateError> {
@@ -163,7 +180,7 @@ async fn printed(child: Child, operation: &'static str, input: &[u8]) -> Result<
 
 /// Git's answer to a yes-or-no question: exit code 0 or 1.
 pub(crate) async fn ask(mut git: Command, operation: &'static str) -> Result<bool, GateError> {
-    let output = run(start(&mut git, Limits::READ)?, operation, &[]).await?;
+    let output = run(start(&mut git)?, operation, &[]).await?;
     match output.status.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
@@ -171,22 +188,9 @@ pub(crate) async fn ask(mut git: Command, operation: &'static str) -> Result<boo
     }
 }
 
-/// Starts git within `limits`, which its child processes inherit. A client's data reaches it later,
-/// through its input.
-pub(crate) fn start(git: &mut Command, limits: Limits) -> Result<Child, GateError> {
-    let child = git.spawn().map_err(start_error)?;
-    let Some(pid) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) else {
-        return Ok(child);
-    };
-    let Limits { memory, processor } = limits;
-    for (resource, most) in [(Resource::Data, memory), (Resource::Cpu, processor), (Resource::Core, 0)] {
-        match prlimit(Some(pid), resource, Rlimit { current: Some(most), maximum: Some(most) }) {
-            // The process has ended.
-            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
-            Err(error) => return Err(start_error(error.into())),
-        }
-    }
-    Ok(child)
+/// Starts git.
+pub(crate) fn start(git: &mut Command) -> Result<Child, GateError> {
+    git.spawn().map_err(start_error)
 }
 
 fn start_error(source: std::io::Error) -> GateError {

@@ -70,6 +70,8 @@ pub(crate) struct Git<'a> {
     index: Option<PathBuf>,
     /// Settings that disable hooks of the configuration.
     hooks: Vec<OsString>,
+    /// The repository's own path, and the work tree that git writes.
+    work_tree: Option<(PathBuf, PathBuf)>,
     memory: u64,
     file_bytes: u64,
     output: u64,
@@ -107,6 +109,7 @@ impl<'a> Git<'a> {
             objects: None,
             index: None,
             hooks: Vec::new(),
+            work_tree: None,
             memory: limits.memory,
             file_bytes: limits.object_bytes.saturating_mul(2),
             output: OUTPUT,
@@ -145,6 +148,14 @@ impl<'a> Git<'a> {
             .map(|hook| OsString::from_vec([hook, b".enabled"].concat()))
             .collect();
         Ok(Self { hooks, ..self.clone() })
+    }
+
+    /// A copy that writes the work tree `folder`, with the configuration of the repository at
+    /// `path`, which is ours, and the objects in `objects`. Git changes its working directory then,
+    /// so it has paths in the place of [`HERE`].
+    pub(crate) fn with_work_tree(&self, path: &Path, folder: &Path, objects: &Path) -> Self {
+        let work_tree = Some((path.to_owned(), folder.to_owned()));
+        Self { work_tree, ..self.with_objects(objects, Objects::None) }
     }
 
     /// Git's output if it succeeds.
@@ -229,6 +240,9 @@ impl<'a> Git<'a> {
         }
         let here = Path::new(HERE);
         git.env("GIT_DIR", here.join(&self.own));
+        if let Some((path, folder)) = &self.work_tree {
+            git.env("GIT_DIR", path).env("GIT_COMMON_DIR", path).env("GIT_WORK_TREE", folder);
+        }
         if let Some((folder, also)) = &self.objects {
             git.env("GIT_OBJECT_DIRECTORY", folder);
             if *also == Objects::Host {

@@ -235,7 +235,8 @@ impl HostRepository {
         others.flat_map(|folder| self.branches_at(&folder)).collect()
     }
 
-    fn branches_at(&self, folder: &Path) -> Vec<RefName> {
+    /// Branches of the work tree whose own folder is `folder`.
+    pub(crate) fn branches_at(&self, folder: &Path) -> Vec<RefName> {
         let read = |name: &str| match self.view.read(&folder.join(name), 4096) {
             Found::Here(text) => Some(text.trim_ascii().to_owned()),
             _ => None,

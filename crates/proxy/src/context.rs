@@ -1,4 +1,4 @@
-//! What every connection of a proxy works with.
+//! The state that all connections of a proxy share.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use crate::record::Recorder;
 use crate::services::Services;
 use crate::tls::LeafIssuer;
 
-/// What every connection works with.
+/// The state that all connections share.
 pub(crate) struct Context {
-    /// Bounds on what the task may use.
+    /// Limits on the task's use of resources.
     pub(crate) limits: Limits,
     /// Where the proxy listens.
     pub(crate) listen: Listen,
     /// The policy and the credentials in force.
     pub(crate) policy: watch::Receiver<LivePolicy>,
-    /// What the task has used of its budget.
+    /// How much of its budget the task has used.
     pub(crate) spending: Arc<Spending>,
-    /// What the operator is asked.
+    /// The questions to the operator.
     pub(crate) questions: Questions,
-    /// Where records go.
+    /// Sends records to the host.
     pub(crate) recorder: Recorder,
-    /// What of the host the task may reach.
+    /// The services of the host that the task may reach.
     pub(crate) services: Services,
-    /// Names to addresses.
+    /// Resolves names to addresses.
     pub(crate) resolver: Resolver,
-    /// Which of them are fit to connect to.
+    /// Decides which addresses may be connected to.
     pub(crate) guard: AddressGuard,
-    /// Mints what clients see.
+    /// Issues the certificates that clients see.
     pub(crate) authority: LeafIssuer,
-    /// Verifies what upstreams show.
+    /// Verifies the certificates of upstreams.
     pub(crate) upstream_tls: Arc<rustls::ClientConfig>,
 }

@@ -1,7 +1,7 @@
-//! The proxy's side of the control channel: what it reads from its owner, line by line.
+//! The proxy's side of the control channel: it reads its owner's messages line by line.
 //!
-//! A line that is not understood ends the proxy: an owner that thinks it has closed a door must not
-//! be left in that belief.
+//! A line that is not understood ends the proxy: otherwise an owner could wrongly believe that it
+//! has closed off access.
 
 use std::time::Duration;
 
@@ -21,22 +21,22 @@ use crate::record::Recorder;
 /// The longest line that is read, newline included.
 const LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What the owner sent cannot be used. No message quotes it: it may hold a key.
+/// The owner's input is not usable. No message quotes it, because it may contain a key.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The channel broke.
     #[error("failed to read from the control channel")]
     Read(#[from] std::io::Error),
-    /// A line without end.
+    /// A line is too long.
     #[error("a line on the control channel is longer than {LINE_BYTES} bytes")]
     TooLong,
-    /// The owner went away before it sent a start document.
+    /// The owner closed the channel before it sent a start document.
     #[error("the control channel ended before the start document")]
     NoStart,
-    /// The owner speaks another version.
+    /// The owner uses another protocol version.
     #[error("the start document has protocol version {theirs}, this proxy has {PROTOCOL_VERSION}")]
     Version {
-        /// What the document says.
+        /// The document's version.
         theirs: u32,
     },
     /// The first line is not a start document.
@@ -47,12 +47,13 @@ pub enum ControlError {
     Command(Column),
 }
 
-/// Where a line stopped making sense, for an error message: empty where that is not known.
+/// The column where parsing a line failed, for an error message; displays as nothing if it is
+/// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column(usize);
 
 impl Column {
-    fn of(error: &LineError) -> Self {
+    fn from_error(error: &LineError) -> Self {
         Self(error.column())
     }
 }
@@ -72,7 +73,7 @@ pub(crate) enum Farewell {
     Gone,
 }
 
-/// The owner's lines.
+/// The lines from the owner.
 pub(crate) struct Control<R> {
     input: BufReader<R>,
 }
@@ -92,7 +93,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
         }
 
         let line = self.line().await?.ok_or(ControlError::NoStart)?;
-        let failed = |error: LineError| ControlError::Start(Column::of(&error));
+        let failed = |error: LineError| ControlError::Start(Column::from_error(&error));
         let theirs = from_line::<Version>(&line).map_err(failed)?.protocol;
         if theirs != PROTOCOL_VERSION {
             return Err(ControlError::Version { theirs });
@@ -100,8 +101,9 @@ impl<R: AsyncRead + Unpin> Control<R> {
         from_line(&line).map_err(failed)
     }
 
-    /// Does what the following lines say, until they end or ask for a drain, and records every
-    /// change of the policy. While nothing is said for longer than `silence`, the task is cut off.
+    /// Follows the commands of the following lines until the lines end or one asks for a drain, and
+    /// records every change of the policy. If no line arrives for longer than `silence`, the task
+    /// is cut off until the next one.
     pub(crate) async fn follow(
         &mut self,
         policy: &watch::Sender<LivePolicy>,
@@ -117,8 +119,8 @@ impl<R: AsyncRead + Unpin> Control<R> {
                 loop {
                     let down_end = policy.borrow().down_end();
                     tokio::select! {
-                        // What the owner says counts before the end of a time that it may just have
-                        // replaced.
+                        // The owner's line takes precedence over the end of a time that it may just
+                        // have replaced.
                         biased;
                         line = &mut line => break line?,
                         () = at(down_end) => change(policy, recorder, PolicyChange::Expired, LivePolicy::raise).await,
@@ -134,7 +136,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
                 return Ok(Farewell::Gone);
             };
             policy.send_if_modified(|live| std::mem::take(&mut live.unattended));
-            match from_line(&line).map_err(|error| ControlError::Command(Column::of(&error)))? {
+            match from_line(&line).map_err(|error| ControlError::Command(Column::from_error(&error)))? {
                 Command::SetPolicy { policy: next } => {
                     let set = |live: &mut LivePolicy| live.allowlist = next.into();
                     change(policy, recorder, PolicyChange::Set, set).await;
@@ -165,13 +167,13 @@ impl<R: AsyncRead + Unpin> Control<R> {
         }
     }
 
-    /// Waits until the owner's lines end; what they say does not count any more.
+    /// Waits until the owner's lines end, and ignores their content.
     pub(crate) async fn ended(&mut self) {
         while let Ok(Some(_)) = self.line().await {}
     }
 
-    /// The next line with its newline; `None` at the end. A last line without newline was cut off
-    /// and is none.
+    /// The next line with its newline; `None` at the end. A last line without a newline was cut off
+    /// and does not count.
     async fn line(&mut self) -> Result<Option<Zeroizing<Vec<u8>>>, ControlError> {
         let mut line = Zeroizing::new(Vec::new());
         loop {
@@ -194,7 +196,8 @@ impl<R: AsyncRead + Unpin> Control<R> {
     }
 }
 
-/// A vector that grows by itself leaves what it held where it was.
+/// Appends without leaving a copy behind: a vector that grows by itself does not erase its old
+/// memory.
 fn append(line: &mut Zeroizing<Vec<u8>>, piece: &[u8]) {
     let length = line.len().saturating_add(piece.len());
     if length > line.capacity() {
@@ -205,11 +208,11 @@ fn append(line: &mut Zeroizing<Vec<u8>>, piece: &[u8]) {
     line.extend_from_slice(piece);
 }
 
-/// Puts `work` in force, and then on record: who reads the record knows that no later request is
-/// judged by what was before.
+/// Applies `work` and then records it: a reader of the record knows that no later request is judged
+/// by the earlier policy.
 ///
-/// It waits for an owner that does not read its records. Requests are refused meanwhile, as there
-/// is no room for theirs either.
+/// Waits if the owner does not read its records. Requests are refused meanwhile, because there is
+/// no room for their records either.
 async fn change(
     policy: &watch::Sender<LivePolicy>,
     recorder: &Recorder,
@@ -222,7 +225,7 @@ async fn change(
     recorder.record(event).await;
 }
 
-/// Reports what was used so far.
+/// Reports the traffic so far.
 async fn report(spending: &Spending, recorder: &Recorder) {
     let traffic = spending.traffic();
     if spending.is_bounded() {
@@ -231,7 +234,7 @@ async fn report(spending: &Spending, recorder: &Recorder) {
     recorder.send_in_turn(ProxyMessage::Traffic(traffic)).await;
 }
 
-/// Ends at `time`; never where there is none.
+/// Returns at `time`; never returns without one.
 async fn at(time: Option<Instant>) {
     match time {
         // tidy: sleep: the end of a time that the owner chose
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_start_document_is_read() {
+    async fn start_document_is_read() {
         let config = Control::new(start_document(PROTOCOL_VERSION, "").as_bytes()).start().await.unwrap();
         assert_eq!(config.limits, sandbox_proxy_protocol::Limits::default());
         assert_eq!(config.authority.private_key_pem.expose(), SECRET);
@@ -294,7 +297,7 @@ mod tests {
                 start_document(PROTOCOL_VERSION, ",\"unknown\":1"),
                 "failed to read the start document at column",
             ),
-            // A later version may have other keys: what counts is said first.
+            // A later version may have other keys, so the version is checked first.
             (start_document(99, ",\"unknown\":1"), "protocol version 99, this proxy has"),
         ];
         for (input, expected) in cases {
@@ -306,14 +309,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_owner_that_falls_silent_cuts_the_task_off_until_it_speaks_again() {
+    async fn silent_owner_cuts_off_the_task_until_its_next_line() {
         let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let (mut owner, input) = tokio::io::duplex(64);
         let following = tokio::spawn(async move {
             follow(input, &sender, Some(Duration::from_secs(10)), &record::channel().0).await
         });
         let began = tokio::time::Instant::now();
-        // Half a line is no sign of life, and is not lost.
+        // Half a line is not a sign of life, but is not lost.
         owner.write_all(b"{\"command\":").await.unwrap();
         receiver.wait_for(|policy| policy.unattended).await.unwrap();
         assert!(began.elapsed() >= Duration::from_secs(10));
@@ -325,13 +328,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_without_end_is_refused() {
+    async fn endless_line_is_refused() {
         let endless = tokio::io::repeat(b' ');
         assert!(matches!(Control::new(endless).start().await, Err(ControlError::TooLong)));
     }
 
     #[tokio::test]
-    async fn lines_of_any_length_come_whole() {
+    async fn lines_of_any_length_are_read_whole() {
         for length in [0, 1, 8191, 8192, 8193, 100_000, LINE_BYTES - 1] {
             let text = "x".repeat(length) + "\n";
             let input = text.clone() + "next\ncut off";
@@ -351,7 +354,7 @@ mod tests {
         assert_ne!(*receiver.borrow().allowlist, *before);
         assert!(!receiver.borrow().quarantined);
 
-        // A quarantine outlives a new policy. What was cut off at the end is not followed.
+        // A quarantine outlives a new policy. A line that is cut off at the end is not followed.
         let lines = "{\"command\":\"quarantine\"}\n{\"command\":\"set_policy\",\"policy\":{}}\n{\"comm";
         follow(lines.as_bytes(), &sender, None, &record::channel().0).await.unwrap();
         assert_eq!(*receiver.borrow().allowlist, *before);
@@ -374,7 +377,7 @@ mod tests {
         }
     }
 
-    /// What was recorded, in order: change, state, and whether there is an end.
+    /// The recorded changes in order: change, state, and whether there is an end.
     fn recorded(output: &[u8]) -> Vec<(PolicyChange, PolicyState, bool)> {
         let lines = output.split_inclusive(|byte| *byte == b'\n');
         lines
@@ -388,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_change_is_on_record_and_the_time_down_ends_by_itself() {
+    async fn every_change_is_recorded_and_down_expires_by_itself() {
         let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let (mut owner, input) = tokio::io::duplex(1024);
         let (recorder, records) = record::channel();
@@ -396,8 +399,8 @@ mod tests {
         let began = Instant::now();
         owner.write_all(b"{\"command\":\"down\",\"for_ms\":600000}\n").await.unwrap();
         receiver.wait_for(LivePolicy::is_down).await.unwrap();
-        // A new time takes the place of the last, a new policy changes nothing about it, and half a
-        // line does not hold it up.
+        // A new time replaces the last one, a new policy does not affect it, and half a line does
+        // not delay it.
         tokio::time::advance(Duration::from_secs(500)).await;
         owner.write_all(b"{\"command\":\"down\",\"for_ms\":300000}\n").await.unwrap();
         owner

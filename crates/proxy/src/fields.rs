@@ -1,11 +1,11 @@
-//! Header maps whose order stays that of the message.
+//! Removes fields from header maps without changing the order of the others.
 //!
-//! Invariant: a field leaves a map only here, or when a map is rebuilt. `HeaderMap::remove` would
-//! put the last field in the place of the one that goes; `clippy.toml` forbids it.
+//! Invariant: a field is removed only here, or when a map is rebuilt. `HeaderMap::remove` would
+//! move the last field to the place of the removed one; `clippy.toml` forbids it.
 
 use http::{HeaderMap, HeaderName};
 
-/// The fields whose names are `kept`, in their order.
+/// The fields whose names satisfy `kept`, in their order.
 pub(crate) fn only(headers: &HeaderMap, kept: impl Fn(&HeaderName) -> bool) -> HeaderMap {
     let mut left = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers.iter().filter(|(name, _)| kept(name)) {

@@ -1,6 +1,6 @@
-//! Faults on request, for tests of what is seen of them.
+//! Injects faults on request, for tests of how they are reported.
 //!
-//! `x-forced-panic` in a request asks for the worst panic there could be: its message shows real
+//! `x-forced-panic` in a request triggers the worst possible panic: its message contains real
 //! values. A server name that begins with `no-leaf.` gets no certificate, and a query for a name
 //! that begins with `no-listener.` ends the listener for DNS.
 
@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use allowlist::HostName;
 use http::HeaderMap;
 
-/// Panics with what goes to the upstream, if the request says so: `usual` with the hook of Rust's
-/// own, anything else with the program's.
-#[expect(clippy::panic, reason = "what this is for")]
+/// Panics with the headers for the upstream if the request asks for it: with Rust's own hook for
+/// `usual`, with the program's for any other value.
+#[expect(clippy::panic, reason = "the purpose of this function")]
 pub(crate) fn if_asked(headers: &HeaderMap) {
     let Some(asked) = headers.get("x-forced-panic") else {
         return;
@@ -28,7 +28,7 @@ pub(crate) fn if_asked(headers: &HeaderMap) {
     panic!("forced: {text}");
 }
 
-/// The error of a leaf that is to be missing.
+/// Fails in place of issuing a leaf certificate.
 ///
 /// # Errors
 ///

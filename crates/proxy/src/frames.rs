@@ -1,8 +1,8 @@
-//! The heads of HTTP/2 frames, followed in any split of the bytes. Nothing of a payload is kept.
+//! Parses the headers of HTTP/2 frames, however the bytes are split. Payloads are not stored.
 
 use std::convert::Infallible;
 
-/// Bytes before the payload of a frame.
+/// The length of a frame header.
 const HEAD: usize = 9;
 
 pub(crate) const DATA: u8 = 0;
@@ -10,10 +10,10 @@ pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const END_STREAM: u8 = 1;
 
-/// What a frame begins with.
+/// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameHead {
-    /// Bytes of the payload.
+    /// The length of the payload in bytes.
     pub(crate) length: usize,
     pub(crate) kind: u8,
     pub(crate) flags: u8,
@@ -32,18 +32,18 @@ impl FrameHead {
     }
 }
 
-/// Follows the frames of one direction.
+/// Tracks the frames of one direction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Frames {
     head: [u8; HEAD],
-    /// How much of `head` has come.
+    /// How many bytes of `head` have arrived.
     come: usize,
-    /// Bytes to pass before the next frame begins.
+    /// Bytes to skip before the next frame begins.
     payload: usize,
 }
 
 impl Frames {
-    /// The first frame begins behind so many bytes.
+    /// Skips `bytes` bytes before the first frame.
     pub(crate) fn behind(bytes: usize) -> Self {
         Self { payload: bytes, ..Self::default() }
     }
@@ -53,7 +53,7 @@ impl Frames {
         self.come == 0 && self.payload == 0
     }
 
-    /// Follows `bytes`, and calls `begin` for each frame whose head is complete.
+    /// Parses `bytes`, and calls `begin` for each frame header that is complete.
     pub(crate) fn follow<E>(
         &mut self,
         mut bytes: &[u8],
@@ -81,7 +81,7 @@ impl Frames {
         Ok(())
     }
 
-    /// How many of `bytes` come before the first frame of `kind` that begins behind the first byte.
+    /// How many of `bytes` come before the first frame of `kind` that begins after the first byte.
     pub(crate) fn before(&self, kind: u8, bytes: &[u8]) -> usize {
         let mut at = self.clone();
         let mut rest = bytes;
@@ -111,11 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_a_kind_is_found() {
+    fn frame_of_a_kind_is_found() {
         let bytes = [frame(4, 3), frame(3, 4), frame(0, 9), frame(3, 4)].concat();
         let frames = Frames::default();
         assert_eq!(frames.before(3, &bytes), 12);
-        // One that begins at once is the caller's to look at.
+        // The caller checks a frame that begins with the first byte.
         assert_eq!(frames.before(3, &bytes[12..]), 13 + 18);
         assert_eq!(frames.before(9, &bytes), bytes.len());
         assert_eq!(Frames::behind(2).before(3, &bytes), bytes.len());
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_is_followed_alike(kinds in prop::collection::vec((0_u8..10, 0_u8..30), 0..8), cut in any::<prop::sample::Index>()) {
+        fn any_split_yields_the_same_frames(kinds in prop::collection::vec((0_u8..10, 0_u8..30), 0..8), cut in any::<prop::sample::Index>()) {
             let bytes: Vec<u8> = kinds.iter().flat_map(|(kind, length)| frame(*kind, *length)).collect();
             let (first, second) = bytes.split_at(cut.index(bytes.len() + 1));
             let mut frames = Frames::default();

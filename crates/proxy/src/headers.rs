@@ -1,5 +1,5 @@
-//! Which headers travel on. Order and duplicates are kept, and what is made again stays where the
-//! client had it.
+//! Selects the headers that are forwarded. Order and duplicates are kept, and a header that is
+//! written again stays where the client had it.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
@@ -23,13 +23,13 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-/// Headers by which some servers take another method than that of the request line.
+/// Headers that override the method of the request line on some servers.
 const METHOD_OVERRIDE: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-method"];
 
-/// Headers by which some servers, or frameworks behind them, take another path than that of the
-/// request line: IIS and its rewrite modules, Symfony, Zend, nginx's and Traefik's requests for
-/// authorization, Envoy.
+/// Headers that override the path of the request line on some servers, or on frameworks behind
+/// them: IIS and its rewrite modules, Symfony, Zend, the authorization requests of nginx and
+/// Traefik, Envoy.
 const PATH_OVERRIDE: [&str; 12] = [
     "x-original-url",
     "x-original-uri",
@@ -45,8 +45,9 @@ const PATH_OVERRIDE: [&str; 12] = [
     "x-envoy-original-path",
 ];
 
-/// What no trailer may be, beside what concerns one connection: whoever merges trailers into the
-/// headers would be asked something else than was judged, or read another message.
+/// Names that no trailer may have, in addition to those that concern one connection: a recipient
+/// that merges trailers into the headers would see another request than the one that was judged, or
+/// another message.
 const NO_TRAILER: [&str; 30] = [
     "host",
     "content-length",
@@ -80,25 +81,25 @@ const NO_TRAILER: [&str; 30] = [
     "x-goog-api-key",
 ];
 
-/// How a body without a length is sent.
+/// The transfer coding of a body without a length.
 const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 
 /// Would lead clients to another port and protocol, which the proxy does not serve.
 const ALT_SVC: HeaderName = HeaderName::from_static("alt-svc");
 
-/// What becomes of the headers of one request.
+/// Rules for the headers of one request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestRules {
     /// The host has rules with methods, so a method must not hide in a header.
     pub(crate) strip_method_override: bool,
     /// Only some paths of the host are allowed, so a path must not hide in a header.
     pub(crate) strip_path_override: bool,
-    /// The request asks for a WebSocket: that one upgrade travels.
+    /// The request asks for a WebSocket, the only upgrade that is forwarded.
     pub(crate) websocket: bool,
 }
 
-/// The headers of a request that go to the upstream; `None` if `Connection` names a header that
-/// decides over whom is asked, what for or how much.
+/// The headers of a request that go to the upstream; `None` if `Connection` names an essential
+/// header, without which the request would mean something else.
 pub(crate) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Option<HeaderMap> {
     let named = connection_options(headers);
     if named.iter().any(is_essential) {
@@ -130,11 +131,11 @@ pub(crate) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
 pub(crate) fn response_headers(headers: &HeaderMap) -> HeaderMap {
     let named = connection_options(headers);
     let reframed = headers.contains_key(TRANSFER_ENCODING);
-    // Nobody but this proxy says that it refused.
+    // Only this proxy may report that it refused a request.
     let poses =
         headers.get_all("request-id").iter().any(|id| id.as_bytes().starts_with(REFUSAL_ID.as_bytes()));
     only(headers, |name| {
-        // A length beside a transfer-encoding is not the length of the body.
+        // A length next to a transfer-encoding is not the length of the body.
         let dropped = HOP_BY_HOP.contains(name)
             || *name == ALT_SVC
             || (poses && name.as_str() == "request-id")
@@ -145,7 +146,7 @@ pub(crate) fn response_headers(headers: &HeaderMap) -> HeaderMap {
     })
 }
 
-/// The trailers that travel, either way: none of those in `unwanted`.
+/// The trailers that are forwarded in either direction, except those in `unwanted`.
 pub(crate) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderMap {
     only(received, |name| {
         let dropped = HOP_BY_HOP.contains(name)
@@ -157,12 +158,12 @@ pub(crate) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderM
     })
 }
 
-/// Whether a header is for the next hop and travels no further.
+/// Whether a header is for the next hop only.
 pub(crate) fn concerns_one_connection(name: &HeaderName) -> bool {
     HOP_BY_HOP.contains(name) || *name == EXPECT
 }
 
-/// As HTTP/1 wants a request: the host in a header, all cookies on one line.
+/// The headers of an HTTP/1 request: the host in a header, all cookies on one line.
 pub(crate) fn for_http1(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
     let mut shaped = HeaderMap::with_capacity(headers.len() + 1);
     if !headers.contains_key(HOST) {
@@ -178,12 +179,12 @@ pub(crate) fn for_http1(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
     shaped
 }
 
-/// As HTTP/2 wants a request: the host in `:authority` only.
+/// The headers of an HTTP/2 request: the host in `:authority` only.
 pub(crate) fn for_http2(headers: &HeaderMap) -> HeaderMap {
     only(headers, |name| *name != HOST)
 }
 
-/// Says that the body comes in chunks, before the header `next`, or behind all others.
+/// Adds the header for a chunked body before the header `next`, or after all others.
 pub(crate) fn with_chunks(headers: &HeaderMap, next: Option<&HeaderName>) -> HeaderMap {
     let mut shaped = HeaderMap::with_capacity(headers.len() + 1);
     for (name, value) in headers {
@@ -196,25 +197,25 @@ pub(crate) fn with_chunks(headers: &HeaderMap, next: Option<&HeaderName>) -> Hea
     shaped
 }
 
-/// The header of `kept` before which `received` said that its body comes in chunks.
+/// The first header after `transfer-encoding` in `received` that `kept` contains.
 pub(crate) fn after_chunks(received: &HeaderMap, kept: &HeaderMap) -> Option<HeaderName> {
     let mut following = received.keys().skip_while(|name| **name != TRANSFER_ENCODING);
     following.find(|name| kept.contains_key(*name)).cloned()
 }
 
-/// Whether the request asks to become a WebSocket, and nothing else.
+/// Whether the request asks for an upgrade to WebSocket, and to nothing else.
 pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
     let mut upgrades = headers.get_all(UPGRADE).iter();
     let websocket = upgrades.next().is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     websocket && upgrades.next().is_none() && connection_options(headers).contains(&UPGRADE)
 }
 
-/// Whether a header names another method than the request line.
+/// Whether a header may override the method of the request line.
 pub(crate) fn overrides_method(headers: &HeaderMap) -> bool {
     headers.keys().any(is_method_override)
 }
 
-/// Whether a header names another path than the request line.
+/// Whether a header may override the path of the request line.
 pub(crate) fn overrides_path(headers: &HeaderMap) -> bool {
     headers.keys().any(is_path_override)
 }
@@ -238,15 +239,15 @@ fn is_among(name: &HeaderName, names: &[&str]) -> bool {
     names.iter().any(|known| is_same(name.as_str(), known))
 }
 
-/// Whether two names in lower case are one to some server: gateways turn hyphens and underscores
-/// into the same.
+/// Whether some server treats two lower-case names as the same: gateways map hyphens and
+/// underscores to one character.
 pub(crate) fn is_same(name: &str, other: &str) -> bool {
     let hyphened = |byte| if byte == b'_' { b'-' } else { byte };
     name.len() == other.len() && name.bytes().map(hyphened).eq(other.bytes().map(hyphened))
 }
 
-/// Whether an answer came in a transfer coding other than `chunked`. hyper undoes that one alone,
-/// and its label does not travel.
+/// Whether a response came in a transfer coding other than `chunked`. hyper decodes only that one,
+/// and the header that names the others is not forwarded.
 pub(crate) fn is_recoded(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
@@ -273,7 +274,7 @@ fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
     options.filter_map(|option| HeaderName::from_bytes(option.trim_ascii()).ok()).collect()
 }
 
-/// Whether a message without this header would be another message.
+/// Whether a message would mean something else without this header.
 fn is_essential(name: &HeaderName) -> bool {
     const ESSENTIAL: [&str; 6] =
         ["host", "content-length", "content-type", "content-encoding", "authorization", "cookie"];
@@ -304,7 +305,7 @@ mod tests {
         RequestRules { strip_method_override: false, strip_path_override: false, websocket: false };
 
     #[test]
-    fn an_upstream_does_not_pose_as_the_proxy() {
+    fn upstream_headers_that_pose_as_the_proxy_are_dropped() {
         let posing = map(&[
             ("request-id", "sandbox-blocked-host"),
             ("x-sandbox-blocked", "host"),
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_duplicates_survive() {
+    fn order_and_duplicates_are_kept() {
         let headers = map(&[
             ("host", "a"),
             ("connection", "keep-alive, X-Hop"),
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_announced_where_the_client_did() {
+    fn transfer_encoding_stays_where_the_client_had_it() {
         let received = map(&[
             ("a", "1"),
             ("transfer-encoding", "chunked"),
@@ -362,7 +363,7 @@ mod tests {
         let next = after_chunks(&received, &kept);
         let expected = ["a: 1", "transfer-encoding: chunked", "b: 2", "b: 4", "c: 3"];
         assert_eq!(lines(&with_chunks(&kept, next.as_ref())), expected);
-        // The last one, or one that was never there: an HTTP/2 client has none.
+        // It is the last header, or missing: an HTTP/2 client sends none.
         for received in [map(&[("b", "2"), ("a", "1"), ("transfer-encoding", "chunked")]), kept.clone()] {
             assert_eq!(after_chunks(&received, &kept), None);
         }
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_header_cannot_remove_what_matters() {
+    fn connection_header_that_names_an_essential_one_is_refused() {
         for name in ["host", "Content-Length", "authorization", "cookie"] {
             let mut headers = map(&[("host", "a")]);
             headers.append(CONNECTION, HeaderValue::from_str(&format!("close, {name}")).unwrap());
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_does_not_hide_where_methods_count() {
+    fn method_overrides_are_dropped_if_methods_count() {
         let headers = map(&[
             ("x-http-method-override", "DELETE"),
             ("x-method-override", "PUT"),
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_does_not_hide_where_paths_count() {
+    fn path_overrides_are_dropped_if_paths_count() {
         let headers = map(&[
             ("x-original-url", "/admin"),
             ("x_rewrite_url", "/admin"),
@@ -409,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn only_chunks_are_a_known_transfer_coding() {
+    fn only_chunked_is_a_known_transfer_coding() {
         for (codings, expected) in [
             (&[][..], false),
             (&["chunked"], false),
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_change_no_message() {
+    fn trailers_that_would_change_the_message_are_dropped() {
         let received = map(&[
             ("grpc-status", "0"),
             ("content-length", "5"),
@@ -446,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn responses() {
+    fn response_headers_of_one_connection_are_dropped() {
         let headers = map(&[
             ("alt-svc", "h3=\":443\""),
             ("content-length", "3"),
@@ -464,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes() {
+    fn request_headers_follow_the_http_version() {
         let headers = map(&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")]);
         let host = HeaderValue::from_static("h");
         assert_eq!(lines(&for_http1(&headers, &host)), ["host: h", "cookie: a=1; b=2", "x: y"]);
@@ -474,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plain_websocket_is_an_upgrade() {
+    fn only_a_plain_websocket_counts_as_an_upgrade() {
         let cases: &[(&[(&str, &str)], bool)] = &[
             (&[("connection", "Upgrade"), ("upgrade", "WebSocket")], true),
             (&[("connection", "keep-alive, upgrade"), ("upgrade", "websocket")], true),

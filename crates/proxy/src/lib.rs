@@ -1,19 +1,19 @@
-//! The egress proxy of a sandboxed task: the only way from the task's network to the world.
+//! The egress proxy of a sandboxed task: the only path from the task's network to the internet.
 //!
-//! It answers every DNS query with its own address, ends the TLS that then arrives with
-//! certificates of the task's own authority, asks the allowlist about each request, forwards what
-//! is permitted to a verified upstream, and records everything.
+//! It answers every DNS query with its own address, terminates the resulting TLS connections with
+//! certificates of the task's own authority, checks each request against the allowlist, forwards
+//! permitted requests to a verified upstream, and records everything.
 //!
-//! A proxy serves one task and is driven over one channel ([`run()`]): the start document comes in,
-//! the ready message goes out, then records out and commands in. When the channel ends, so does the
-//! proxy. The messages are those of [`sandbox_proxy_protocol`].
+//! A proxy serves one task and is driven over one channel ([`run()`]): it reads the start document
+//! and writes the ready message, then it writes records and reads commands. It ends when the
+//! channel ends. [`sandbox_proxy_protocol`] defines the messages.
 //!
 //! ```
 //! use sandbox_proxy_protocol::{ProxyMessage, from_line};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // A document of a version that this proxy does not know: it says so and ends.
+//! // The proxy reports a start document of an unknown version, and ends.
 //! let (output, mut owner) = tokio::io::duplex(4096);
 //! let ended = sandbox_proxy::run(&b"{\"protocol\": 0}\n"[..], output).await;
 //! assert!(ended.is_err());

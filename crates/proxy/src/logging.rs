@@ -1,8 +1,8 @@
 //! The program's tracing events: each is one line of JSON on stderr, which the sandbox reads.
 //!
-//! Invariant: no connection waits for whoever reads stderr. A thread of its own writes; what it
-//! cannot keep up with is dropped and counted. Only this crate's events are written: libraries
-//! below trace headers.
+//! Invariant: no connection waits for the reader of stderr. A separate thread writes; lines that it
+//! cannot keep up with are dropped and counted. Only this crate's events are written, because
+//! libraries trace headers.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt, registry};
 
-/// Lines that may wait for the reader.
+/// The maximum number of lines that wait for the reader.
 const QUEUE: usize = 256;
-/// How long the last lines of a program that ends may take to be read.
+/// How long the last lines of an ending program may take to be read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Events that wait to be written.
@@ -37,7 +37,7 @@ struct Queue {
 ///
 /// # Errors
 ///
-/// When no thread can be started.
+/// If starting a thread fails.
 pub(crate) fn begin(level: LevelFilter) -> io::Result<Logging> {
     let (lines, waiting) = sync_channel(QUEUE);
     let (end, ended) = sync_channel(0);
@@ -60,7 +60,7 @@ pub(crate) fn begin(level: LevelFilter) -> io::Result<Logging> {
 }
 
 impl Logging {
-    /// Waits a moment until what was logged is written.
+    /// Waits briefly for pending events to be written.
     pub(crate) fn finish(self) {
         if self.queue.lines.try_send(None).is_ok() {
             let _: Result<(), RecvTimeoutError> = self.ended.recv_timeout(LAST_LINES);
@@ -83,7 +83,7 @@ impl Write for Queue {
 
 fn write_lines(waiting: &Receiver<Option<Vec<u8>>>, dropped: &AtomicU64) {
     while let Ok(Some(line)) = waiting.recv() {
-        // Where stderr takes nothing, there is no one left to report to.
+        // If stderr takes nothing, there is no one left to report to.
         let _ = io::stderr().write_all(&line);
         let dropped = dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {

@@ -1,7 +1,7 @@
-//! The egress proxy as a program: its control channel is its stdin and stdout, its log is its
-//! stderr. Its first argument is the least level that is logged, `warn` without it, and its second
-//! what it may reach, as JSON; without that it keeps the rights that it was started with. It reads
-//! no environment.
+//! The egress proxy as a program. Its control channel is stdin and stdout, and its log is stderr.
+//! The first argument is the minimum log level, by default `warn`. The second is the proxy's reach
+//! as JSON; without it, the proxy keeps the rights that it was started with. It reads no
+//! environment variables.
 
 mod logging;
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         let _ = writeln!(std::io::stderr(), "usage: sandbox-proxy [error|warn|info|debug [REACH]]");
         return ExitCode::FAILURE;
     };
-    // Rights are each thread's own: there is no other thread yet.
+    // Each thread has its own rights: there is no other thread yet.
     let confined = match reach.map(|reach| confine(&reach)) {
         Some(Ok(confined)) => confined,
         Some(Err(error)) => {
@@ -52,8 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The level, and what it may reach, if the command line says that; `None` where one cannot be
-/// read.
+/// The log level, and the reach if the command line contains one; `None` if one of them is invalid.
 fn arguments() -> Option<(LevelFilter, Option<Reach>)> {
     let mut arguments = std::env::args().skip(1);
     let level = arguments.next().map_or(Some(LevelFilter::WARN), |level| level.parse().ok())?;
@@ -61,8 +60,8 @@ fn arguments() -> Option<(LevelFilter, Option<Reach>)> {
     Some((level, reach))
 }
 
-/// Has the kernel hold this process to `reach`, and leaves it no right to change that. Says why the
-/// kernel does not.
+/// Makes the kernel confine this process to `reach`, and gives up every right to change that. The
+/// inner error is the reason why the kernel does not confine it.
 fn confine(reach: &Reach) -> std::io::Result<Result<Confined, String>> {
     let confined = sandbox_proxy::confine(reach);
     sandbox_proxy::give_up_rights()?;
@@ -75,9 +74,9 @@ fn run(confined: Result<Confined, String>) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    // Where it panics nothing is left half alive: the proxy ends, and with it the task's way out.
+    // A panic leaves nothing half alive: the proxy ends, and with it the task's egress.
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve(confined))));
-    // A thread may be inside a read of stdin, or a write that blocks: it is not waited for.
+    // A thread may be blocked in a read of stdin or in a write, so nothing waits for it.
     runtime.shutdown_background();
     ended.unwrap_or_else(|_panic| Err("ended by a panic".to_owned()))
 }

@@ -1,7 +1,7 @@
-//! Records on their way to the host: a bounded queue and one writer.
+//! The path of records to the host: a bounded queue and one writer.
 //!
-//! Nothing is done that cannot be recorded: who serves a request first takes a place in the queue,
-//! and when there is none the host has stopped reading, and the request is refused.
+//! Nothing happens unrecorded: a request reserves a place in the queue before it is served. If
+//! there is no place, the host has stopped reading, and the request is refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,34 +10,34 @@ use sandbox_proxy_protocol::{Event, ProxyMessage, Record, RequestRecord, to_line
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-/// Records that wait for the host at most.
+/// The maximum number of records that wait for the host.
 const QUEUE: usize = 4096;
-/// Records that are written at once at most.
+/// The maximum number of records in one write.
 const BATCH: usize = 64;
-/// Bytes of one text in a record at most: a full queue holds what the task wrote, and must not fill
-/// the memory.
+/// The maximum length in bytes of a text in a record: a full queue holds the task's texts, and must
+/// not fill the memory.
 const TEXT: usize = 4096;
-/// Bytes of a name or a method at most: none that is good is longer.
+/// The maximum length in bytes of a name or a method: no legitimate one is longer.
 const NAME: usize = 512;
 /// How long a request may wait for a place in the queue.
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What the rest of both records of a request comes to: everything but the texts below, and an
-/// error's words as they usually are.
+/// The length of the rest of both records of a request: everything but the texts below, including
+/// an error of usual length.
 const REST: u64 = 768;
 
-/// The host does not read its records: nothing may be served.
+/// The host does not read its records, so nothing may be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the records are not being read")]
 pub(crate) struct Stalled;
 
-/// The way in for records.
+/// The sending end of the queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     queue: mpsc::Sender<ProxyMessage>,
 }
 
-/// The way out for records, for the one writer.
+/// The receiving end of the queue, for the one writer.
 #[derive(Debug)]
 pub(crate) struct Records {
     queue: mpsc::Receiver<ProxyMessage>,
@@ -49,7 +49,7 @@ pub(crate) struct Slot {
     permit: mpsc::OwnedPermit<ProxyMessage>,
 }
 
-/// What the records of permitted requests may still come to in the host's log. It only shrinks.
+/// The space that is left in the host's log for the records of permitted requests. It only shrinks.
 #[derive(Debug)]
 pub(crate) struct LogBudget(AtomicU64);
 
@@ -59,13 +59,14 @@ impl LogBudget {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Whether there is room for both records of a connection to a service.
+    /// Takes the space for both records of a connection to a service; `false` if there is too
+    /// little.
     pub(crate) fn take_stream(&self) -> bool {
         self.take_bytes(REST)
     }
 
-    /// Whether there is room for both records of a permitted request: that it goes on, and that it
-    /// ended.
+    /// Takes the space for both records of a permitted request, that it is in progress and that it
+    /// ended; `false` if there is too little.
     pub(crate) fn take(&self, request: &RequestRecord) -> bool {
         let rule = request.rule.as_ref();
         let texts = [
@@ -86,7 +87,7 @@ impl LogBudget {
     }
 }
 
-/// An upper bound of what a text comes to in either log, where what is not plain is escaped.
+/// An upper bound of a text's length in either log, where all but plain characters are escaped.
 fn weight(text: &str) -> u64 {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/?&=%:+,;@".contains(c);
     let shown = text.chars().take(TEXT);
@@ -100,7 +101,8 @@ pub(crate) fn channel() -> (Recorder, Records) {
 }
 
 impl Recorder {
-    /// A place in the queue for one record, within 100 ms; else the caller must refuse service.
+    /// Reserves a place in the queue for one record, within 100 ms; otherwise the caller must
+    /// refuse service.
     pub(crate) async fn reserve(&self) -> Result<Slot, Stalled> {
         match tokio::time::timeout(QUEUE_TIMEOUT, self.queue.clone().reserve_owned()).await {
             Ok(Ok(permit)) => Ok(Slot { permit }),
@@ -108,19 +110,19 @@ impl Recorder {
         }
     }
 
-    /// A place in the queue for one record, if there is one now.
+    /// Reserves a place in the queue for one record, if one is free now.
     pub(crate) fn try_reserve(&self) -> Result<Slot, Stalled> {
         let permit = self.queue.clone().try_reserve_owned().map_err(|_| Stalled)?;
         Ok(Slot { permit })
     }
 
-    /// Records `event`, as soon as there is a place for it; returns also when the records have no
+    /// Records `event` as soon as there is a place for it; also returns when the records have no
     /// reader left.
     pub(crate) async fn record(&self, event: Event) {
         let _ = self.queue.send(stamp(event)).await;
     }
 
-    /// Sends the host a message that is not a record, as soon as there is a place for it.
+    /// Sends the host a message that is not a record as soon as there is a place for it.
     pub(crate) async fn send_in_turn(&self, message: ProxyMessage) {
         let _ = self.queue.send(message).await;
     }
@@ -130,12 +132,12 @@ impl Recorder {
         self.queue.try_send(stamp(event)).map_err(|_| Stalled)
     }
 
-    /// Ends when no record will ever be written again.
+    /// Returns when no record will ever be written again.
     pub(crate) async fn closed(&self) {
         self.queue.closed().await;
     }
 
-    /// Sends the host a message that is not a record.
+    /// Sends the host a message that is not a record, if there is a place for it now.
     pub(crate) fn send(&self, message: ProxyMessage) -> Result<(), Stalled> {
         self.queue.try_send(message).map_err(|_| Stalled)
     }
@@ -149,7 +151,7 @@ impl Slot {
 }
 
 impl Records {
-    /// Writes what comes until every [`Recorder`] and every [`Slot`] is gone.
+    /// Writes all messages until every [`Recorder`] and every [`Slot`] is dropped.
     pub(crate) async fn write_to<W: AsyncWrite + Unpin>(mut self, mut output: W) -> std::io::Result<()> {
         let mut batch = Vec::with_capacity(BATCH);
         let mut lines = String::new();
@@ -174,10 +176,10 @@ fn stamp(mut event: Event) -> ProxyMessage {
     ProxyMessage::Record(Record { at_ms, event })
 }
 
-/// Every text that may come from outside, and how long it may be.
+/// Every text that may come from outside, and its maximum length.
 fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
     match event {
-        // The names of services are the owner's.
+        // The names of services come from the owner.
         Event::TaskStart
         | Event::PortRefused { .. }
         | Event::Traffic(_)
@@ -206,7 +208,7 @@ fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
     }
 }
 
-/// Cuts a text that is too long; an ellipsis says so.
+/// Truncates a text that is too long, and marks it with an ellipsis.
 fn shorten(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
@@ -215,7 +217,7 @@ fn shorten(text: &mut String, most: usize) {
     }
 }
 
-/// The time since `start`.
+/// Milliseconds since `start`.
 pub(crate) fn milliseconds(start: std::time::Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_queue_refuses_and_recovers() {
+    async fn full_queue_refuses_and_recovers() {
         let (recorder, mut records) = channel();
         let slots: Vec<Slot> = {
             let mut slots = Vec::new();
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_has_room_for_so_many_requests_and_no_text_is_lighter_than_its_line() {
+    fn log_budget_bounds_requests_and_weight_covers_escaped_texts() {
         let request = |target: &str| {
             RequestRecord::asked(
                 "GET".to_owned(),
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn records_are_lines_in_their_order() {
+    async fn records_are_written_as_lines_in_order() {
         let (recorder, records) = channel();
         let slot = recorder.reserve().await.unwrap();
         recorder.send(ProxyMessage::Ready { protocol: 1, unconfined: None }).unwrap();
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_output_ends_the_queue() {
+    async fn broken_output_closes_the_queue() {
         struct Broken;
         impl AsyncWrite for Broken {
             fn poll_write(

@@ -1,4 +1,4 @@
-//! One proxy's life: from the start document to the end of its input.
+//! The lifetime of a proxy, from the start document to the end of its input.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -26,70 +26,70 @@ use crate::server::{self, Entrance, Listeners};
 use crate::services::{Services, probe};
 use crate::tls::{self, AuthorityError, LeafIssuer, RootsError};
 
-/// What a drain may take beyond [`sandbox_proxy_protocol::Limits::drain_ms`] before what is left is
-/// cut off.
+/// How long a drain may take beyond [`sandbox_proxy_protocol::Limits::drain_ms`] before the
+/// remaining connections are cut off.
 const DRAIN_MARGIN: Duration = Duration::from_millis(500);
-/// How long an ending proxy waits for the host to read its last records: one that asked for a drain
-/// reads, and may have thousands to write.
+/// How long an ending proxy waits for the host to read its last records. A host that asked for a
+/// drain reads them, and there may be thousands.
 const LAST_RECORDS: Duration = Duration::from_secs(30);
 /// The same, for a host that is gone or after a failure.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_RECORDS_UNREAD: Duration = Duration::from_secs(1);
 
-/// Why a proxy could not serve, or could not go on. No message holds anything secret.
+/// The reason why a proxy failed to start or to continue. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// The owner sent something that cannot be used, or the channel broke.
+    /// The owner sent invalid input, or the channel broke.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The authority of the start document cannot sign.
+    /// The authority of the start document is unable to sign.
     #[error("failed to use the authority of the start document")]
     Authority(#[from] AuthorityError),
-    /// The extra roots of the start document cannot be used.
+    /// The extra roots of the start document are not usable.
     #[error("failed to use the extra roots of the start document")]
     Roots(#[from] RootsError),
-    /// The machine's addresses are not known, so that the guard could not refuse them.
+    /// The machine's addresses are unknown, so the guard could not refuse them.
     #[error("failed to list the addresses of this machine")]
     Addresses(#[source] io::Error),
-    /// A socket could not be bound.
+    /// Binding a socket failed.
     #[error("failed to listen for {service} on {address}")]
     Bind {
         /// HTTP, HTTPS or DNS.
         service: &'static str,
-        /// Where.
+        /// The socket's address.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The sandbox's end of the relay cannot be reached.
+    /// The sandbox's end of the relay is not reachable.
     #[error(
         "failed to reach the sandbox's relay for the service {service}; a runtime such as gVisor has to be allowed to connect to Unix \
          sockets of the host (runsc: --host-uds=open)"
     )]
     Relay {
-        /// Its name.
+        /// The service's name.
         service: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The owner takes no more records.
+    /// The owner no longer accepts records.
     #[error("failed to write records")]
     Output(#[source] io::Error),
-    /// A listener ended, which is a fault of the proxy.
+    /// A listener ended, which is an error in the proxy.
     #[error("a listener ended unexpectedly")]
     ListenerEnded,
 }
 
 /// Serves one task: reads a [`StartConfig`] from `input`, answers with [`ProxyMessage::Ready`] on
-/// `output`, then writes records there and follows the commands of `input`. When it is asked to
-/// drain, it stops accepting, lets requests in progress end for
-/// [`sandbox_proxy_protocol::Limits::drain_ms`], and is done; when `input` ends, it cuts them off
-/// at once.
+/// `output`, then writes records to `output` and follows the commands on `input`. When asked to
+/// drain, it stops accepting connections, gives requests in progress
+/// [`sandbox_proxy_protocol::Limits::drain_ms`] to end, and returns. When `input` ends, it cuts
+/// them off at once.
 ///
 /// # Errors
 ///
-/// When it cannot begin to serve, when a command cannot be read, or when `output` takes no more
-/// records. The reason is also the last message on `output`, as [`ProxyMessage::Failed`], where
-/// that can still be written.
+/// If it fails to start serving, if it fails to read a command, or if `output` accepts no more
+/// records. The reason is also the last message on `output`, as [`ProxyMessage::Failed`], if it can
+/// still be written.
 pub async fn run<R, W>(input: R, output: W) -> Result<(), ProxyError>
 where
     R: AsyncRead + Unpin,
@@ -99,8 +99,8 @@ where
     run_until(input, output, confined, std::future::pending()).await
 }
 
-/// Like [`run()`], and drains also when `stop` ends. The ready message says why this process is not
-/// held to its [`Reach`], if `confined` is an error.
+/// Like [`run()`], but also drains when `stop` ends. If `confined` is an error, the ready message
+/// gives it as the reason why this process is not confined to its [`Reach`].
 ///
 /// [`Reach`]: sandbox_proxy_protocol::Reach
 ///
@@ -127,7 +127,7 @@ where
     drop(recorder);
     let drain_timeout = match ended {
         Ok(Farewell::Drain) => LAST_RECORDS,
-        Ok(Farewell::Gone) | Err(_) => LAST_WORDS,
+        Ok(Farewell::Gone) | Err(_) => LAST_RECORDS_UNREAD,
     };
     match timeout(drain_timeout, &mut writer).await {
         Ok(Ok(Err(source))) => ended = Err(ProxyError::Output(source)),
@@ -158,7 +158,7 @@ async fn live<R: AsyncRead + Unpin>(
         () = stop => Ok(Farewell::Drain),
         () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
         ended = services.join_next() => {
-            // The message of a panic may show anything: the panic hook says what it may.
+            // A panic's message may contain anything; the panic hook reports what may be shown.
             let panicked = ended.is_some_and(|ended| ended.is_err());
             tracing::error!(panicked, "a listener ended");
             Err(ProxyError::ListenerEnded)
@@ -168,7 +168,7 @@ async fn live<R: AsyncRead + Unpin>(
         tracing::info!("draining");
         stop_services.send_replace(true);
         let drained = async { while services.join_next().await.is_some() {} };
-        // What does not end in time, or has lost its owner, is cut off with the set.
+        // `shutdown` aborts every service that does not end in time, and all if the owner is gone.
         tokio::select! {
             _ = timeout(drain, drained) => {}
             () = control.ended() => {}
@@ -178,8 +178,8 @@ async fn live<R: AsyncRead + Unpin>(
     ended
 }
 
-/// Binds every socket, says so, and starts to serve. What was bound is closed again when something
-/// fails.
+/// Binds every socket, reports that, and starts to serve. On failure, the sockets that were bound
+/// are closed again.
 async fn begin(
     config: StartConfig,
     confined: Result<Confined, String>,
@@ -230,7 +230,7 @@ async fn begin(
             services.spawn(refusals.serve(recorder.clone(), until_set(stopped.clone())));
         }
         Some(Err(error)) => {
-            tracing::warn!(%error, "what the task asks of ports that nothing serves is not recorded");
+            tracing::warn!(%error, "traffic to ports that nothing serves is not recorded");
         }
         None => {}
     }
@@ -252,8 +252,8 @@ async fn begin(
     Ok((live_policy, context, services, stop))
 }
 
-/// The sockets for HTTP, TLS and the services. What the sandbox's relay is needed for is not served
-/// without it.
+/// The sockets for HTTP, TLS and the services. Fails if the sandbox's relay for a service is not
+/// reachable.
 async fn listeners(listen: &Listen, services: &Services) -> Result<Listeners, ProxyError> {
     let mut listeners = vec![
         (bind_tcp("HTTP", listen, listen.http_port).await?, Entrance::Http(Scheme::Http.default_port())),
@@ -280,12 +280,12 @@ async fn bind_tcp(service: &'static str, listen: &Listen, port: u16) -> Result<T
     TcpListener::bind(address).await.map_err(|source| ProxyError::Bind { service, address, source })
 }
 
-/// Ends when the value is true, or can no longer become so.
+/// Returns when the value is true, or can no longer become true.
 async fn until_set(mut value: watch::Receiver<bool>) {
     let _ = value.wait_for(|set| *set).await;
 }
 
-/// The error and what it came from, in one sentence.
+/// The error and its sources, in one sentence.
 fn reason(error: &ProxyError) -> String {
     let mut sentence = error.to_string();
     let mut cause = error.source();
@@ -378,7 +378,7 @@ mod tests {
         to_line(&config).unwrap()
     }
 
-    /// Ports that are free on a loopback address of the test's own.
+    /// Free ports on a loopback address that only this test uses.
     fn listen(last: u8) -> Listen {
         let process = std::process::id().to_be_bytes();
         let address = Ipv4Addr::new(127, process[2] | 1, process[3], last);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proxy_lives_as_long_as_its_input() {
+    async fn proxy_ends_when_its_input_ends() {
         let mut driven = Driven::start(listen(1), std::future::pending()).await;
         driven.ready().await;
         ask(&driven.listen).await;
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn draining_proxy_ends_while_its_input_is_open() {
+    async fn draining_proxy_ends_although_its_input_is_open() {
         let mut driven = Driven::start(listen(7), std::future::pending()).await;
         driven.ready().await;
         let drain = to_line(&Command::Drain {}).unwrap();
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_signal_ends_it_like_a_drain() {
+    async fn signal_drains_the_proxy() {
         let stop = Arc::new(tokio::sync::Notify::new());
         let stopped = Arc::clone(&stop);
         let mut driven = Driven::start(listen(2), async move { stopped.notified().await }).await;
@@ -436,14 +436,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_signal_before_the_start_document_ends_it() {
+    async fn signal_before_the_start_document_ends_the_proxy() {
         let (_owner, proxy) = tokio::io::duplex(64);
         let (input, output) = tokio::io::split(proxy);
         run_until(input, output, Ok(confined()), std::future::ready(())).await.unwrap();
     }
 
     #[tokio::test]
-    async fn taken_port_is_reported() {
+    async fn port_in_use_is_reported() {
         let listen = listen(3);
         let _taken = TcpListener::bind((listen.address, listen.https_port)).await.unwrap();
         let mut driven = Driven::start(listen.clone(), std::future::pending()).await;
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_command_ends_it() {
+    async fn invalid_command_ends_the_proxy() {
         let mut driven = Driven::start(listen(4), std::future::pending()).await;
         driven.ready().await;
         driven.commands.write_all(b"{\"command\":\"quarantin\"}\n").await.unwrap();
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_output_ends_it() {
+    async fn closed_output_ends_the_proxy() {
         let listen = listen(5);
         let (mut commands, input) = tokio::io::duplex(64 * 1024);
         let (messages, output) = tokio::io::duplex(64 * 1024);
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn start_error_shows_no_key() {
+    async fn start_error_omits_the_key() {
         let line =
             start_line(&listen(6)).replace("BEGIN PRIVATE KEY-----\\n", "BEGIN PRIVATE KEY-----\\nAAAA");
         let secret = line.split_once("AAAA").unwrap().1.get(..32).unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! The listeners for HTTP and TLS: who is let in, for how long, and how it ends.
+//! The listeners for HTTP, TLS and services: which connections are accepted, for how long, and how
+//! they end.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,22 +22,22 @@ use crate::http::{self, Client, ConnectionEnd, Shared};
 use crate::stream::ServiceStream;
 use crate::tls::{Accepted, Handshake, Refusal, received_alert, server_config};
 
-/// How long to wait after the operating system had no descriptor for a new connection.
+/// How long to wait if the operating system has no descriptor for a new connection.
 const EXHAUSTED: Duration = Duration::from_millis(50);
-/// Names for which distrust was explained already.
+/// The number of names for which an explanation of distrust is remembered.
 const EXPLAINED: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN.saturating_add(63);
 
-/// The sockets that clients come to.
+/// The sockets that clients connect to.
 pub(crate) struct Listeners(Vec<(TcpListener, Entrance)>);
 
-/// What is spoken at a socket.
+/// The protocol of a socket.
 #[derive(Debug, Clone)]
 pub(crate) enum Entrance {
-    /// Plain HTTP, at this port.
+    /// Plain HTTP, on this port.
     Http(u16),
     /// TLS.
     Https,
-    /// What the service speaks.
+    /// The service's own protocol.
     Service(Arc<HostService>),
 }
 
@@ -45,8 +46,8 @@ impl Listeners {
         Self(listeners)
     }
 
-    /// The next client. No socket has to wait for the others' clients: the one after that of the
-    /// last client is asked first.
+    /// The next client. No socket starves behind the others: the one after the last client's socket
+    /// is polled first.
     async fn accept(&mut self) -> (io::Result<(TcpStream, SocketAddr)>, Entrance) {
         let (at, accepted, entrance) = poll_fn(|cx| {
             let mut sockets = self.0.iter().enumerate();
@@ -66,12 +67,12 @@ struct Server {
     shared: Arc<Shared>,
     refused_connections: LimitCounter,
     late_clients: LimitCounter,
-    /// Names that clients refused to believe us; one explanation each is enough.
+    /// Names for which clients did not trust our certificate; each is explained only once.
     explained: Mutex<LruCache<String, ()>>,
 }
 
-/// Serves until `shutdown` ends; then lets requests in progress end for
-/// [`sandbox_proxy_protocol::Limits::drain_ms`] and cuts off the rest.
+/// Serves until `shutdown` ends; then gives requests in progress
+/// [`sandbox_proxy_protocol::Limits::drain_ms`] to end and cuts off the rest.
 pub(crate) async fn serve(
     context: Arc<Context>,
     mut listeners: Listeners,
@@ -124,7 +125,7 @@ pub(crate) async fn serve(
 }
 
 impl Drop for Server {
-    /// However it ends, counts that were not recorded yet are.
+    /// Records the counts that are not recorded yet, however the server ends.
     fn drop(&mut self) {
         let Shared { context, refused_requests, refused_questions, .. } = &*self.shared;
         for counter in [refused_requests, refused_questions, &self.refused_connections, &self.late_clients] {
@@ -143,7 +144,7 @@ impl Server {
         }
     }
 
-    /// What goes on beside the connections; it never ends.
+    /// Background work next to the connections; it never ends.
     async fn housekeeping(&self) {
         let recorder = &self.shared.context.recorder;
         tokio::select! {
@@ -155,7 +156,7 @@ impl Server {
         }
     }
 
-    /// The connection and its place, if there is one.
+    /// The connection with its place; `None` if accepting it failed or there is no place.
     async fn admit(
         &self,
         accepted: io::Result<(TcpStream, SocketAddr)>,
@@ -174,7 +175,7 @@ impl Server {
             self.refused_connections.add();
             return None;
         };
-        // Answers must not wait for more.
+        // Responses must not wait until there is more to send.
         let _ = stream.set_nodelay(true);
         Some((stream, address, place))
     }
@@ -232,7 +233,7 @@ impl Server {
         events.insert(0, Event::TlsRefused { server_name, alert, reason });
         for event in events {
             if self.shared.context.recorder.try_record(event).is_err() {
-                tracing::warn!("a refused handshake could not be recorded");
+                tracing::warn!("failed to record a refused handshake");
             }
         }
     }

@@ -1,5 +1,4 @@
-//! One connection to a service that passes as it is, from its beginning to its end, and the record
-//! of it.
+//! A connection to a service, which is passed through unchanged, and its record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,21 +16,21 @@ use crate::policy::Gate;
 use crate::record::{LogBudget, Slot, milliseconds};
 use crate::services::{RelayError, connect};
 
-/// How long a connection may last before it is on record that it goes on.
+/// How long a connection may last before it is recorded as open.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// A client that came to a service. It records itself when it is dropped.
+/// A client's connection to a service. It is recorded when it is dropped.
 pub(crate) struct ServiceStream {
     started: Instant,
-    /// Until it is written.
+    /// `None` once it is written.
     record: Option<(Slot, StreamRecord)>,
     up: Arc<AtomicU64>,
     down: Arc<AtomicU64>,
 }
 
 impl ServiceStream {
-    /// Passes bytes between `client` and `service` until one of them ends, the task is cut off, or
-    /// `stop` turns true. Where nothing could be recorded, nothing is done.
+    /// Passes bytes between `client` and `service` until the connection ends, the task is cut off,
+    /// or `stop` turns true. Does nothing if it cannot be recorded.
     pub(crate) async fn serve(
         context: &Context,
         gate: &Gate,
@@ -70,16 +69,16 @@ impl ServiceStream {
         let mut upstream = counted(upstream, &self.down, |_| {});
         let both = copy_bidirectional(&mut client, &mut upstream);
         let announced = async {
-            // tidy: sleep: the moment that short connections are over in.
+            // tidy: sleep: short connections end within this time.
             tokio::time::sleep(MOMENT).await;
             let open = OpenStream { service: service.name.clone(), port: service.port };
             if context.recorder.try_record(Event::StreamOpen(open)).is_err() {
-                tracing::warn!("a connection in progress could not be recorded");
+                tracing::warn!("failed to record a connection in progress");
             }
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            // A connection that breaks has ended, too.
+            // A broken connection has ended, too.
             _ = both => {}
             () = announced => {}
         }
@@ -126,7 +125,7 @@ fn asked(service: &HostService) -> StreamRecord {
     }
 }
 
-/// One side of a connection, counting what it sends, which `also` is called with.
+/// Counts the bytes that one side of a connection sends, and calls `also` with each number.
 pub(crate) fn counted<S, F>(
     side: S,
     count: &Arc<AtomicU64>,

@@ -8,7 +8,7 @@ use crate::interrupt::Interrupt;
 ///
 /// | Code | Meaning |
 /// |---|---|
-/// | the command's own | `run`, `exec`: the command ended by itself |
+/// | the command's own | `run`, `exec`: the command ended by itself; `attach`, `wait`, `agent --each`: the code of the run |
 /// | 0 | done |
 /// | 1 | `agent`: an outcome other than success; `allowlist check`: a request is blocked; `allowlist lint`: there are warnings; `allowlist deny`: still allowed by something else; `allowlist simulate`: a verdict changes; `doctor`: a check fails; `verify`: a guarantee does not hold |
 /// | 2 | wrong usage; `allowlist check`: an invalid line |

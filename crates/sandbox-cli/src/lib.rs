@@ -34,6 +34,7 @@ mod tamper_report;
 mod terminal;
 mod trace;
 mod trust;
+mod work_tree;
 mod workspace_copy;
 
 pub use program::main;

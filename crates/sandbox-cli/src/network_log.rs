@@ -39,7 +39,7 @@ pub(crate) fn report_blocked(folder: &Path, printer: Printer) {
 
 /// The first hosts that the run in `folder` requested and no rule allows, without duplicates.
 /// Unreadable entries are skipped.
-fn blocked_hosts(folder: &Path) -> Vec<String> {
+pub(crate) fn blocked_hosts(folder: &Path) -> Vec<String> {
     let mut hosts = Vec::new();
     let Ok(mut entries) = NetworkLog::new(folder).entries() else { return hosts };
     while hosts.len() < MOST_HOSTS {

@@ -71,7 +71,7 @@ pub(crate) fn of_all_projects(all_logs: &Path) -> Vec<PathBuf> {
 }
 
 /// The folders of one project's runs, oldest first.
-fn folders(logs: &Path) -> Vec<PathBuf> {
+pub(crate) fn folders(logs: &Path) -> Vec<PathBuf> {
     ids(logs).into_iter().map(|id| logs.join(id)).collect()
 }
 

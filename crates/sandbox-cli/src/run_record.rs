@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sandbox::ExecutionResult;
-use sandbox_files::Replacement;
+use sandbox_files::{Replacement, hex};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -48,6 +49,9 @@ pub(crate) struct SessionOfRun {
     pub(crate) folder: PathBuf,
     /// The execution context in it.
     pub(crate) context: String,
+    /// The digest of the prompt; `None` in older records, and if prompts are typed.
+    #[serde(default)]
+    pub(crate) prompt: Option<String>,
     pub(crate) id: Option<String>,
     pub(crate) outcome: Option<String>,
     /// US dollars, at list prices.
@@ -70,9 +74,30 @@ impl RunRecord {
     /// The same, for an agent with this session.
     pub(crate) fn with_session(self, agent: &str, folder: PathBuf, context: &str) -> Self {
         let (agent, context) = (agent.to_owned(), context.to_owned());
-        let session =
-            SessionOfRun { agent, folder, context, id: None, outcome: None, cost: None, turns: None };
+        let session = SessionOfRun {
+            agent,
+            folder,
+            context,
+            prompt: None,
+            id: None,
+            outcome: None,
+            cost: None,
+            turns: None,
+        };
         Self { session: Some(session), ..self }
+    }
+
+    /// The same, for an agent with this prompt.
+    pub(crate) fn with_prompt(mut self, prompt: Option<&str>) -> Self {
+        if let Some(session) = &mut self.session {
+            session.prompt = prompt.map(digest);
+        }
+        self
+    }
+
+    /// Whether it is the record of an agent with this prompt.
+    pub(crate) fn has_prompt(&self, prompt: &str) -> bool {
+        self.session.as_ref().is_some_and(|session| session.prompt == Some(digest(prompt)))
     }
 
     /// Adds the agent's result.
@@ -106,6 +131,11 @@ impl RunRecord {
         let bytes = serde_json::to_vec(self).map_err(Failure::doing(doing()))?;
         Replacement::private().write(&folder.join(NAME), &bytes).map_err(Failure::doing(doing()))
     }
+}
+
+/// SHA-256, in hexadecimal digits.
+pub(crate) fn digest(prompt: &str) -> String {
+    hex(&Sha256::digest(prompt.as_bytes()))
 }
 
 fn now() -> String {

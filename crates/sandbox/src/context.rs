@@ -14,7 +14,7 @@ use crate::container::{Launcher, OwnFiles};
 use crate::egress::{self, Egress};
 use crate::error::SandboxError;
 use crate::instance::InstanceLock;
-use crate::labels::{Labels, Role};
+use crate::labels::Labels;
 use crate::socket_folder;
 use crate::spec::{ImageTag, ObjectId};
 use crate::stop_switch::StopSwitch;
@@ -91,10 +91,7 @@ impl Shared {
     /// The egress; started on first use.
     pub(crate) async fn egress(&self) -> Result<&Egress, SandboxError> {
         self.begun.store(true, Ordering::Relaxed);
-        let start = async || {
-            let labels = self.labels("").with_role(Role::Egress);
-            Ok(Egress::start(self.engine()?, &self.config, labels).await?)
-        };
+        let start = async || Ok(Egress::start(self.engine()?, &self.config, self.labels("")).await?);
         self.egress.get_or_try_init(start).await
     }
 

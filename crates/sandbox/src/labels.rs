@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::de::IntoDeserializer as _;
+use serde::de::value::Error;
+use serde::{Deserialize, Serialize};
+
 use crate::instance::{InstanceLock, LockLocation};
 
 const OWNER: &str = "sandbox.owner";
@@ -14,7 +18,7 @@ const LOCK: &str = "sandbox.lock";
 const VIEW: &str = "sandbox.view";
 
 /// The purpose of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Role {
@@ -35,8 +39,6 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 7] =
-        [Self::Task, Self::Proxy, Self::Network, Self::Egress, Self::Probe, Self::Run, Self::Build];
     /// The engine's states of a container whose process was never started.
     const NEVER_STARTED: [&str; 3] = ["created", "configured", "initialized"];
 
@@ -57,6 +59,16 @@ impl Role {
     /// Whether a container of this role in the state `state` is kept when its instance ends.
     pub(crate) fn outlives(self, state: &str) -> bool {
         self == Self::Run && !Self::NEVER_STARTED.contains(&state)
+    }
+
+    /// Whether an object of this role goes when its instance ends, although its run stays.
+    pub(crate) fn leaves_run(self) -> bool {
+        self == Self::Proxy
+    }
+
+    /// Whether the limits of its container are defaults of the sandbox.
+    pub(crate) fn has_default_limits(self) -> bool {
+        matches!(self, Self::Proxy | Self::Build)
     }
 }
 
@@ -136,7 +148,7 @@ impl Labels {
 
     /// Parses labels. `None` when one is missing or invalid: such an object is never touched.
     pub(crate) fn from_map(map: &BTreeMap<String, String>) -> Option<Self> {
-        let role = map.get(ROLE)?;
+        let role: Result<Role, Error> = Role::deserialize(map.get(ROLE)?.as_str().into_deserializer());
         let instance = map.get(INSTANCE)?;
         let path = PathBuf::from(map.get(LOCK)?);
         if !path.is_absolute() || path.file_name()?.to_str()? != InstanceLock::file_name(instance) {
@@ -146,7 +158,7 @@ impl Labels {
             owner: map.get(OWNER)?.clone(),
             instance: instance.clone(),
             context: map.get(CONTEXT)?.clone(),
-            role: Role::ALL.into_iter().find(|known| known.as_str() == role)?,
+            role: role.ok()?,
             lock: LockLocation { path, view: map.get(VIEW)?.clone() },
         })
     }
@@ -181,7 +193,9 @@ mod tests {
 
     #[test]
     fn labels_survive_a_round_trip() {
-        for role in Role::ALL {
+        for role in
+            [Role::Task, Role::Proxy, Role::Network, Role::Egress, Role::Probe, Role::Run, Role::Build]
+        {
             let labels = labels().with_role(role);
             assert_eq!(Labels::from_map(&labels.to_map()), Some(labels));
         }

@@ -47,7 +47,7 @@ pub use overlay::overlay_folders;
 pub use protection::Protection;
 pub use removal::remove_folder;
 pub use sandbox_host_git::{
-    Error as ImportError, Left, RefChange, RefOutcome, Report as ImportReport, SettingChange,
+    Error as ImportError, Left, MainWorkTree, RefChange, RefOutcome, Report as ImportReport, SettingChange,
 };
 pub use tampered::{TamperKind, TamperedPath};
 pub use workspace_guard::{Findings, WorkspaceGuard};

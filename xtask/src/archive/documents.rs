@@ -1,7 +1,7 @@
-//! What the documents say, done: the blocks of commands are run in a project, the blocks of YAML
-//! are checked as its configuration.
+//! Tests the documents: runs their blocks of commands in a project, and checks their blocks of YAML
+//! as its configuration.
 //!
-//! CONTRIBUTING.md says which comments before a block prepare it, or keep it from being run.
+//! CONTRIBUTING.md describes the comments before a block that prepare it or exclude it.
 
 use std::fs;
 
@@ -17,12 +17,12 @@ use crate::process::{self, command};
 use crate::report::{say, step};
 use crate::task_base_image::CLIENTS;
 
-/// What comes before the commands of every block: a project of its own, which is trusted.
+/// Runs before the commands of every block: creates a new, trusted project.
 const PROJECT: &str = include_str!("project.sh");
-/// The image that the projects use, and that an example of a Dockerfile begins with: all that this
-/// installs is in it.
+/// The image that the projects use, and the base of an example Dockerfile: everything that the
+/// example installs is already in it.
 const IMAGE: &str = "localhost/debian:bookworm";
-/// Keys of `network-allowlist.yaml`; any other begins a `sandbox.yaml`.
+/// The keys of `network-allowlist.yaml`; a block without them is a `sandbox.yaml`.
 const OF_POLICY: [&str; 5] = ["presets:", "domains:", "url_prefixes:", "vendor_tools:", "budget:"];
 
 /// Runs every block of every document in the archive.
@@ -34,7 +34,7 @@ pub(super) fn test(engine: &PrivateEngine, user: &User, internet: &StandIn) -> R
     ])?;
     user.write_upstream(internet)?;
     step(&format!("making {IMAGE}"), || make_image(engine, user))?;
-    let (mut run, mut faults) = (0, Vec::new());
+    let (mut run, mut errors) = (0, Vec::new());
     for document in markdown::documents_in(&user.documents())? {
         let text = markdown::read(&user.documents().join(&document))?;
         for block in markdown::blocks(&text) {
@@ -43,17 +43,17 @@ pub(super) fn test(engine: &PrivateEngine, user: &User, internet: &StandIn) -> R
                 Plan::Run(script) => {
                     run += 1;
                     let ended = step(&place, || user.run(&script));
-                    faults.extend(ended.err().map(|error| format!("{place}: {error:#}")));
+                    errors.extend(ended.err().map(|error| format!("{place}: {error:#}")));
                 }
                 Plan::Leave(reason) => say(format!("{place} is not run: {reason}")),
                 Plan::Ignore => {}
             }
         }
     }
-    if !faults.is_empty() {
-        bail!("{} of {run} blocks of the documents failed:\n{}", faults.len(), faults.join("\n"));
+    if !errors.is_empty() {
+        bail!("{} of {run} blocks of the documents failed:\n{}", errors.len(), errors.join("\n"));
     }
-    say(format!("{run} blocks of the documents do what they say"));
+    say(format!("all {run} blocks of the documents passed"));
     Ok(())
 }
 
@@ -70,12 +70,12 @@ fn make_image(engine: &PrivateEngine, user: &User) -> Result<()> {
     process::run_quietly(command(engine.client(), ["build", "--quiet", "--tag", IMAGE]).arg(&folder))
 }
 
-/// What is done with a block.
+/// How a block is tested.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
-    /// A script of bash.
+    /// Run as this bash script.
     Run(String),
-    /// Why not.
+    /// Not run, for this reason.
     Leave(String),
     /// Neither commands nor configuration.
     Ignore,
@@ -112,8 +112,8 @@ fn ended_with(code: u8, command: &str) -> String {
     format!("trap - ERR\nset +e\n{command}\ncode=$?\nended_with {code}")
 }
 
-/// The exit code of a block's last command, and what is done before: `run: COMMANDS`, `run, ends
-/// with CODE: COMMANDS`.
+/// The expected exit code of a block's last command, and the commands to run first, from a comment
+/// `run: COMMANDS` or `run, ends with CODE: COMMANDS`.
 fn expected(comment: &str) -> Result<(u8, &str)> {
     let Some(rest) = comment.strip_prefix("run") else {
         return Ok((0, ""));
@@ -124,11 +124,11 @@ fn expected(comment: &str) -> Result<(u8, &str)> {
     }
     let code = condition.strip_prefix(", ends with ").and_then(|code| code.parse().ok());
     code.map(|code| (code, preparation))
-        .with_context(|| format!("`run{condition}` is not `run, ends with CODE`"))
+        .with_context(|| format!("`run{condition}` must be `run, ends with CODE`"))
 }
 
 /// The commands of a session, with the numbers of their lines: each follows a prompt, with its
-/// here-document and the lines that a `\` continues. What is between them is what they print.
+/// here-document and the lines that a `\` continues. The lines between them are their output.
 fn typed(block: &Block<'_>) -> Result<Vec<(usize, String)>> {
     let mut commands = Vec::new();
     let mut lines = block.lines.iter().zip(block.line..);
@@ -141,7 +141,7 @@ fn typed(block: &Block<'_>) -> Result<Vec<(usize, String)>> {
         let mut line = command;
         while if let Some(end) = end { line != end } else { line.ends_with('\\') } {
             let Some((next, _)) = lines.next() else {
-                bail!("the command of line {number} has no end");
+                bail!("the command in line {number} has no end");
             };
             line = next;
             text.push('\n');
@@ -150,12 +150,12 @@ fn typed(block: &Block<'_>) -> Result<Vec<(usize, String)>> {
         commands.push((number, text));
     }
     if commands.is_empty() {
-        bail!("a block of `console` needs a line that begins with `$ `");
+        bail!("a block of `console` must have a line that begins with `$ `");
     }
     Ok(commands)
 }
 
-/// The line that ends the here-document of a command.
+/// The delimiter of a command's here-document.
 fn end_of_document(command: &str) -> Option<&str> {
     let (_, rest) = command.split_once("<<")?;
     let word = rest.trim_start_matches(['-', ' ', '\'', '"']);
@@ -186,12 +186,12 @@ mod tests {
         }
     }
 
-    fn fault(text: &str) -> String {
+    fn error(text: &str) -> String {
         format!("{:#}", plan(text).unwrap_err())
     }
 
     #[test]
-    fn commands_of_a_session_are_distinguished_from_what_they_print() {
+    fn commands_of_a_session_are_read_without_their_output() {
         let text = "```console\n$ one 'a'\nsaid\n$ cat > x <<'EOF'\n$ text\nEOF\n$ two \\\n  more\n```\n";
         let expected = "\n\nAT='line 2: one '\\''a'\\'''\none 'a'\nAT='line 4: cat > x <<'\\''EOF'\\'''\ncat > x <<'EOF'\n$ text\nEOF\n\
                         AT='line 7: two \\'\ntwo \\\n  more\n";
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_prepare_a_block_name_its_exit_code_and_keep_it_from_being_run() {
+    fn comments_prepare_exclude_and_name_the_exit_code_of_a_block() {
         let block = "```console\n$ one\n$ two\n```\n";
         let of = |comment: &str| format!("<!-- {comment} -->\n{block}");
         assert!(script(&of("run: before\nthat")).starts_with("\n before\nthat\nAT='line 4: one'\none\n"));
@@ -216,26 +216,26 @@ mod tests {
         assert_eq!(plan(&of("not run: needs a forge")).unwrap(), Plan::Leave("needs a forge".to_owned()));
         for (comment, expected) in [
             ("not run:", "needs a reason"),
-            ("run, ends with no: x", "is not `run, ends with CODE`"),
+            ("run, ends with no: x", "must be `run, ends with CODE`"),
             ("run it", "needs a colon"),
         ] {
-            assert!(fault(&of(comment)).contains(expected), "{comment}");
+            assert!(error(&of(comment)).contains(expected), "{comment}");
         }
     }
 
     #[test]
-    fn a_block_that_could_run_nothing_is_an_error() {
+    fn console_block_without_a_complete_command_is_an_error() {
         for (text, expected) in [
             ("```console\nsandbox run\n```\n", "begins with `$ `"),
-            ("```console\n$ cat <<EOF\ntext\n```\n", "line 2 has no end"),
+            ("```console\n$ cat <<EOF\ntext\n```\n", "in line 2 has no end"),
         ] {
-            assert!(fault(text).contains(expected), "{text}");
+            assert!(error(text).contains(expected), "{text}");
         }
         assert_eq!(plan("```text\nany\n```\n").unwrap(), Plan::Ignore);
     }
 
     #[test]
-    fn yaml_is_checked_as_the_file_that_its_keys_belong_to() {
+    fn yaml_is_checked_as_the_file_of_its_keys() {
         for (text, file) in
             [("image: x", "sandbox.yaml"), ("# more\nbudget:\n  sent: 1m", "network-allowlist.yaml")]
         {

@@ -1,10 +1,10 @@
-# The first things that someone does who has installed the package, in a project whose allowlist has `allowed.example`.
+# The first steps of a user who has installed the package, in a project whose allowlist has `allowed.example`.
 set -eE -o pipefail
 trap 'code=$?; echo "$AT: ended with $code"; exit $code' ERR
 
 AT='the first answer'
 mkdir -p ~/.config/sandbox repository
-# Where the internet is, and nothing else.
+# The address of the internet, and nothing else.
 cp upstream.yaml ~/.config/sandbox/sandbox.yaml
 git init -q repository
 (
@@ -16,7 +16,7 @@ git init -q repository
 )
 rm -r ~/.config/sandbox
 
-AT='an engine that nobody started'
+AT='an engine that is not running'
 (
     unset CONTAINER_HOST
     export XDG_RUNTIME_DIR=$HOME/runtime
@@ -25,7 +25,7 @@ AT='an engine that nobody started'
     grep "^engine: started podman's service" said
     sandbox status > /dev/null 2> said
     ! grep 'engine:' said
-    # It would end by itself.
+    # The service would end by itself, but later.
     for process in /proc/[0-9]*; do
         command=$(tr '\0' ' ' < "$process/cmdline" 2> /dev/null) || continue
         case $command in
@@ -57,7 +57,7 @@ sandbox verify
 AT='sandbox agent'
 sandbox agent --agent-bin "$(command -v claude)" 'say something' | grep -x 'done as asked'
 
-# Of the package, and of the archive: the same files, each where it is looked for.
+# The package and the archive install the same files, each at its standard path.
 installed() {
     AT="the bill of materials and the licences in $1"
     grep CycloneDX "$1/share/doc/sandbox/sandbox.cdx.json"
@@ -79,7 +79,7 @@ sandbox man ../man
 installed /usr vendor-completions
 prefix="$HOME/a prefix"
 mkdir -p "$prefix/share"
-AT='install.sh over what is not from it'
+AT='install.sh over a file that it did not install'
 mkdir "$prefix/bin"
 echo mine > "$prefix/bin/sandbox"
 ! "$ARCHIVE/install.sh" --prefix "$prefix" || exit 1

@@ -1,5 +1,5 @@
-//! The licences of all that the programs are linked with: what distributions call the copyright
-//! file.
+//! The licences of all packages that the programs are linked with: the copyright file of
+//! distributions.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,11 +10,11 @@ use anyhow::{Context, Result};
 
 use crate::packages::Package;
 
-/// How the names of files begin that hold a licence, in capitals.
+/// The beginnings of the names of licence files, in capitals.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
-/// One document about `packages`: the expression of each, then every text once, after those that it
-/// is of.
+/// One document about `packages`: the licence expression of each, then every text once, after the
+/// packages that it belongs to.
 pub(super) fn document(packages: &[Package]) -> Result<String> {
     let mut document =
         "sandbox is licensed under MIT OR Apache-2.0, at your option.\n\nIts programs are linked with:\n\n"
@@ -26,7 +26,7 @@ pub(super) fn document(packages: &[Package]) -> Result<String> {
         // Writing to a string cannot fail.
         let _ = writeln!(document, "{name}: {expression}");
         for file in files(package)? {
-            let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let text = fs::read(&file).with_context(|| format!("failed to read {}", file.display()))?;
             texts.entry(String::from_utf8_lossy(&text).trim().to_owned()).or_default().push(name.clone());
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn document(packages: &[Package]) -> Result<String> {
 
 fn files(package: &Package) -> Result<Vec<PathBuf>> {
     let folder = &package.folder;
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry?;
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_two_packages_is_there_once() {
+    fn text_of_two_packages_is_included_once() {
         let folder = tempfile::tempdir().unwrap();
         let package = |name: &str, files: &[(&str, &str)]| {
             let folder = folder.path().join(name);

@@ -1,4 +1,4 @@
-//! What users get: the archive and the packages, what they are made of, and their test, which uses
+//! The release for users: the archive and the packages, their content, and their test, which uses
 //! them as users do.
 
 mod documents;

@@ -1,4 +1,4 @@
-//! What an archive is made of: the programs, their manual, completions and bill of materials,
+//! The content of an archive: the programs, their manual, completions and bill of materials,
 //! licences, and the documents.
 
 use std::fs;
@@ -22,20 +22,20 @@ use crate::workspace;
 pub(crate) enum Build {
     /// For users.
     Release,
-    /// As the tests use them.
+    /// For tests.
     Dev,
 }
 
-/// What [`make`] made.
+/// The files that [`make`] created.
 pub(crate) struct Made {
     pub(crate) archive: PathBuf,
     /// For Debian.
     pub(crate) deb: PathBuf,
-    /// For Fedora; development builds make none.
+    /// For Fedora; not in development builds.
     pub(crate) rpm: Option<PathBuf>,
 }
 
-/// Files of the checkout that every archive holds, beside those in [`DOCS`].
+/// Files of the checkout in every archive, in addition to those in [`DOCS`].
 const DOCUMENTS: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
@@ -46,9 +46,9 @@ const DOCUMENTS: [&str; 8] = [
     "LICENSE-APACHE",
     "crates/agents/outcomes.md",
 ];
-/// The folder of documents that every archive holds whole.
+/// The folder of documents that is completely in every archive.
 const DOCS: &str = "docs";
-/// Each shell, and the file that it looks for below `share`.
+/// Each shell, and the path of its completions below `share`.
 const SHELLS: [(&str, &str); 3] = [
     ("bash", "bash-completion/completions/sandbox"),
     ("zsh", "zsh/site-functions/_sandbox"),
@@ -57,7 +57,7 @@ const SHELLS: [(&str, &str); 3] = [
 /// The bill of materials, among the documents.
 const SBOM: &str = "sandbox.cdx.json";
 
-/// Makes the archive and the packages.
+/// Creates the archive and the packages.
 pub(crate) fn make(build: Build) -> Result<Made> {
     let (mark, level) = match build {
         Build::Release => ("", "-6"),
@@ -68,7 +68,7 @@ pub(crate) fn make(build: Build) -> Result<Made> {
         Build::Dev => cargo::program_for_tests("sandbox"),
     })?;
     let name = format!("sandbox-{}-{}{mark}", env!("CARGO_PKG_VERSION"), cargo::host_target()?);
-    // Another `dist` may be at work: each has a folder of its own, and the last one counts.
+    // Another `dist` may be running: each has its own folder, and the last one wins.
     let dist = folder(build);
     let work = dist.join(format!("work-{}", std::process::id()));
     let root = work.join(&name);
@@ -78,17 +78,17 @@ pub(crate) fn make(build: Build) -> Result<Made> {
             Build::Release => Some(place(&package::rpm(&root, &work)?, &dist)?),
             Build::Dev => None,
         };
-        // Distributions have installers of their own.
+        // Packages do not need the installer: distributions have their own.
         write_installer(&root)?;
         let archive = dist.join(format!("{name}.tar.gz"));
         pack(&work, &name, &archive, level)?;
         Ok(Made { archive, deb, rpm })
     });
-    let removed = fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
+    let removed = fs::remove_dir_all(&work).with_context(|| format!("failed to remove {}", work.display()));
     made.and_then(|made| removed.map(|()| made))
 }
 
-/// Apart from each other: people unpack `sandbox-*`.
+/// Release and development archives are in different folders: people unpack `sandbox-*`.
 fn folder(build: Build) -> PathBuf {
     match build {
         Build::Release => workspace::target().join("dist"),
@@ -96,25 +96,26 @@ fn folder(build: Build) -> PathBuf {
     }
 }
 
-/// The layout of `/usr` and `~/.local`: everything lies where it is looked for.
+/// Fills `folder` with the layout of `/usr` and `~/.local`, where everything has its standard path.
 fn fill(folder: &Path, sandbox: &Path, build: Build) -> Result<()> {
     let (share, programs) = (folder.join("share"), folder.join("libexec/sandbox"));
     let (documents, manual) = (share.join("doc/sandbox"), share.join("man/man1"));
     for part in [&folder.join("bin"), &programs, &documents, &manual] {
-        fs::create_dir_all(part).with_context(|| format!("cannot make {}", part.display()))?;
+        fs::create_dir_all(part).with_context(|| format!("failed to create {}", part.display()))?;
     }
     let installed = folder.join("bin/sandbox");
     copy(sandbox, &installed)?;
     match build {
         Build::Release => reproducible::build(&PROGRAMS, &programs)?,
         Build::Dev => {
-            // Most of a development build: packing it takes longer than building it.
+            // Debug information is most of a development build: packing it takes longer than
+            // building it.
             process::run_quietly(command("strip", ["--strip-debug"]).arg(&installed))?;
             let proxy = task_proxy_image::build_for_tests()?;
             PROGRAMS.iter().try_for_each(|name| copy(&proxy.with_file_name(name), &programs.join(name)))?;
         }
     }
-    // What `sandbox doctor` compares the programs with.
+    // `sandbox doctor` compares the programs with these checksums.
     let mut sums = command("sha256sum", ["--", "../../bin/sandbox"]);
     fs::write(programs.join("SHA256SUMS"), process::output(sums.args(PROGRAMS).current_dir(&programs))?)?;
     let shipped: Vec<PathBuf> =
@@ -136,33 +137,33 @@ fn fill(folder: &Path, sandbox: &Path, build: Build) -> Result<()> {
 fn write_installer(folder: &Path) -> Result<()> {
     let script = folder.join("install.sh");
     fs::write(&script, include_str!("install.sh"))
-        .with_context(|| format!("cannot write {}", script.display()))?;
+        .with_context(|| format!("failed to write {}", script.display()))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     Ok(())
 }
 
-/// Moves what is whole to where it is looked for.
+/// Moves a complete file into `folder`.
 fn place(file: &Path, folder: &Path) -> Result<PathBuf> {
     let to = folder.join(file.file_name().unwrap_or_default());
-    fs::rename(file, &to).with_context(|| format!("cannot place {}", to.display()))?;
+    fs::rename(file, &to).with_context(|| format!("failed to place {}", to.display()))?;
     Ok(to)
 }
 
-/// Their links have to lead to something in the archive: whoever reads them has no checkout.
+/// Links of the documents must lead to files of the archive: its readers have no checkout.
 fn add_documents(folder: &Path) -> Result<()> {
     for document in documents()? {
         let (from, to) = (workspace::root().join(&document), folder.join(&document));
         let parent = to.parent().unwrap_or(folder);
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("failed to create {}", parent.display()))?;
         copy(&from, &to)?;
     }
-    markdown::check_links(folder).context("the archive's documents are not whole")
+    markdown::check_links(folder).context("the archive's documents are not complete")
 }
 
-/// By their paths in the checkout, which are those in the archive.
+/// The documents by their paths in the checkout, which are the same in the archive.
 fn documents() -> Result<Vec<PathBuf>> {
     let folder = workspace::root().join(DOCS);
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries = fs::read_dir(&folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut documents: Vec<_> = DOCUMENTS.iter().map(PathBuf::from).collect();
     for entry in entries {
         documents.push(Path::new(DOCS).join(entry?.file_name()));
@@ -170,7 +171,7 @@ fn documents() -> Result<Vec<PathBuf>> {
     Ok(documents)
 }
 
-/// Equal content gives an equal archive: names in order, no owner, no time.
+/// Equal content results in an equal archive: names in order, no owner, no time.
 fn pack(work: &Path, name: &str, archive: &Path, level: &str) -> Result<()> {
     let unfinished = work.join("unfinished");
     let mut tar =
@@ -178,13 +179,13 @@ fn pack(work: &Path, name: &str, archive: &Path, level: &str) -> Result<()> {
     tar.args(["--mtime=@0", "--mode=u=rwX,go=rX", "--file"]).arg(&unfinished);
     tar.arg("--directory").arg(work).arg(name);
     step("packing", || process::run_quietly(tar.env("GZIP", format!("-n {level}"))))?;
-    fs::rename(&unfinished, archive).with_context(|| format!("cannot place {}", archive.display()))
+    fs::rename(&unfinished, archive).with_context(|| format!("failed to place {}", archive.display()))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to)
         .map(drop)
-        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+        .with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))
 }
 
 #[cfg(test)]
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_of_an_archive_link_to_nothing_outside_of_it() {
+    fn documents_of_an_archive_link_only_to_files_in_it() {
         let folder = workspace::target().join("dist").join(format!("xtask-documents-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let added = add_documents(&folder);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn two_archives_made_at_once_are_both_whole() {
+    fn archives_created_concurrently_are_complete() {
         let dist = workspace::target().join("dist");
         let name = format!("xtask-test-{}", std::process::id());
         let one = |number: u32| {

@@ -1,4 +1,4 @@
-//! The packages of distributions. Equal content gives an equal package.
+//! The packages for distributions. Equal content results in an equal package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ host, every request is on record, and sessions survive crashes.";
 /// The oldest podman that is supported.
 const PODMAN: &str = "4.3";
 
-/// Makes the package for Debian and what descends from it, of the folder that becomes `/usr`.
+/// Creates the package for Debian and its derivatives, from the folder that becomes `/usr`.
 pub(super) fn deb(usr: &Path, work: &Path) -> Result<PathBuf> {
     apt::ensure(&[Needed { program: "dpkg-deb", package: "dpkg" }])?;
     let root = work.join("deb");
     let control = root.join("DEBIAN");
-    fs::create_dir_all(&control).with_context(|| format!("cannot make {}", control.display()))?;
+    fs::create_dir_all(&control).with_context(|| format!("failed to create {}", control.display()))?;
     process::run_quietly(
         command("cp", ["--archive", "--reflink=auto", "--"]).arg(usr).arg(root.join("usr")),
     )?;
-    // The completions of packages lie elsewhere there.
+    // Debian's packages have their completions in another folder.
     let zsh = root.join("usr/share/zsh");
     fs::rename(zsh.join("site-functions"), zsh.join("vendor-completions"))?;
     let architecture = match std::env::consts::ARCH {
@@ -53,20 +53,20 @@ pub(super) fn deb(usr: &Path, work: &Path) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Makes the package for Fedora and its like.
+/// Creates the package for Fedora and its derivatives.
 pub(super) fn rpm(usr: &Path, work: &Path) -> Result<PathBuf> {
     apt::ensure(&[Needed { program: "rpmbuild", package: "rpm" }])?;
     let top = work.join("rpm");
-    fs::create_dir_all(&top).with_context(|| format!("cannot make {}", top.display()))?;
+    fs::create_dir_all(&top).with_context(|| format!("failed to create {}", top.display()))?;
     readable(usr)?;
-    // Folders that nobody else has anything in are listed as a whole.
+    // Folders that no other package uses are listed as a whole.
     let own = ["libexec/sandbox", "share/doc/sandbox"];
     let found = process::output(command("find", ["-type", "f", "-printf", "%P\n"]).current_dir(usr))?;
     let shared = found.lines().filter(|file| !own.iter().any(|folder| Path::new(file).starts_with(folder)));
     let mut files: Vec<String> = shared.chain(own).map(|file| format!("\"/usr/{file}\"")).collect();
     files.sort_unstable();
     let spec = top.join("sandbox.spec");
-    // What is packed is finished: nothing is stripped, compressed or linked.
+    // The files are final: rpmbuild must not strip, compress or link them.
     let text = format!(
         "Name: sandbox\nVersion: {VERSION}\nRelease: 1\nSummary: {SUMMARY}\nLicense: MIT OR Apache-2.0\n\
          Requires: podman >= {PODMAN}\nConflicts: policycoreutils-sandbox\n\
@@ -93,17 +93,17 @@ pub(super) fn rpm(usr: &Path, work: &Path) -> Result<PathBuf> {
     Ok(top.join("RPMS").join(format!("sandbox-{VERSION}-1.{architecture}.rpm")))
 }
 
-/// Whatever the mask for new files is here, everybody can read what is installed.
+/// Makes the files readable for every user, independently of the umask.
 fn readable(folder: &Path) -> Result<()> {
     process::run_quietly(command("chmod", ["--recursive", "u=rwX,go=rX"]).arg(folder))
 }
 
-/// All files are from the same second.
+/// Gives all files the same time.
 fn dated(command: &mut Command) -> &mut Command {
     command.env("SOURCE_DATE_EPOCH", "1")
 }
 
-/// The highest version of the C library that a symbol of `program` asks for.
+/// The highest version of the C library that a symbol of `program` requires.
 fn glibc(program: &[u8]) -> String {
     let names = program.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(b"GLIBC_"));
     let versions = names.filter_map(|name| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn package_for_debian_of_the_same_files_is_the_same_and_has_each_in_its_place() {
+    fn debian_package_is_reproducible_and_has_each_file_in_its_place() {
         let made = [folder(), folder()].map(|folder| {
             let package = deb(&folder.path().join("usr"), folder.path()).unwrap();
             let listed = process::output(command("dpkg-deb", ["--contents"]).arg(&package)).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn package_for_fedora_of_the_same_files_is_the_same_and_has_each_in_its_place() {
+    fn fedora_package_is_reproducible_and_has_each_file_in_its_place() {
         let made = [folder(), folder()].map(|folder| {
             let package = rpm(&folder.path().join("usr"), folder.path()).unwrap();
             let mut query = command("rpm", ["--query", "--list", "--requires", "--package"]);

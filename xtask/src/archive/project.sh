@@ -1,7 +1,7 @@
-# Before the commands of every block: a project, in which a file is committed and the configuration is trusted.
+# Runs before the commands of every block: creates a project with a committed file and a trusted configuration.
 set -eE -o pipefail
 
-# What is reached is the demo's internet, whatever configuration a block writes. A function, since a block may change PATH.
+# Projects reach the demo's internet with every configuration that a block writes. A function, since a block may change PATH.
 sandbox() {
     if [ -d .sandbox ] && ! grep -qs '^upstream:' .sandbox/sandbox.yaml; then
         cat ~/upstream.yaml >> .sandbox/sandbox.yaml

@@ -1,4 +1,4 @@
-# Removes the package, and fails where a file of it is left.
+# Removes the package, and fails if one of its files is not removed.
 set -e
 files=$(dpkg --listfiles sandbox)
 dpkg --log /dev/null --purge sandbox

@@ -1,4 +1,4 @@
-//! The README's picture: what the first commands print, as it came.
+//! The README's picture: the output of the first commands, as it was recorded.
 
 use std::fs;
 use std::path::Path;
@@ -10,23 +10,23 @@ use crate::npm;
 use crate::process::{self, command};
 use crate::workspace;
 
-/// Seconds without output that are kept of a longer wait.
+/// Waits without output are shortened to this many seconds.
 const LONGEST_WAIT: f64 = 1.5;
 
-/// What comes within so many seconds is drawn at once.
+/// Output within this many seconds is drawn as one frame.
 const FRAME: f64 = 0.1;
 
-/// Draws what util-linux's `script` kept in the files `out` and `timing` of the folder `home`, with
-/// `home` itself as a user's would be.
+/// Draws the recording of util-linux's `script` in the files `out` and `timing` of the folder
+/// `home`; `home` itself is shown as a user's home.
 pub(super) fn draw(home: &Path, picture: &Path) -> Result<()> {
     let out = fs::read(home.join("out"))?;
-    // The first and last lines are the program's own.
+    // The first and last lines are from `script` itself.
     let mut rest = out.splitn(2, |byte| *byte == b'\n').nth(1).context("nothing was recorded")?;
     let header = json!({"version": 2, "width": 100, "height": 22});
     let (mut frames, mut at): (Vec<(f64, String)>, f64) = (Vec::new(), 0.0);
     for line in fs::read_to_string(home.join("timing"))?.lines() {
-        let (wait, size) = line.split_once(' ').context("a line without two numbers")?;
-        let (now, later) = rest.split_at_checked(size.parse()?).context("less output than noted")?;
+        let (wait, size) = line.split_once(' ').context("a line of the timing does not have two numbers")?;
+        let (now, later) = rest.split_at_checked(size.parse()?).context("less output than stated")?;
         at += wait.parse::<f64>()?.min(LONGEST_WAIT);
         let text = String::from_utf8_lossy(now);
         match frames.last_mut() {

@@ -1,4 +1,4 @@
-# What the README's picture shows, in a terminal of its own: from the package to the first answer.
+# The session in the README's picture, in its own terminal: from the package to the first answer.
 mkdir -p ~/.config/sandbox project
 cp upstream.yaml ~/.config/sandbox/sandbox.yaml
 git init -q project
@@ -20,7 +20,7 @@ type "sandbox agent 'Say in one sentence what a sandbox is good for.'"
 sleep 5
 END
 cd project
-# Of apt's output, what is not about this machine.
+# Suppress the parts of apt's output that depend on this machine.
 export DEBIAN_FRONTEND=noninteractive APT_CONFIG=$HOME/apt.conf
 echo 'quiet "1"; Dpkg::Progress-Fancy "0"; APT::Sandbox::User "root";' > "$APT_CONFIG"
 TERM=xterm-256color PATH=~/claude-code:$PATH script --quiet --return --log-out ../out --log-timing ../timing --command 'bash -e ../typed.sh' < /dev/null

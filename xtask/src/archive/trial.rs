@@ -1,4 +1,4 @@
-//! The archive and the packages, used as their readers use them.
+//! Uses the archive and the packages as users do.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,22 +18,23 @@ use crate::report::step;
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::workspace;
 
-/// What the default Dockerfile begins with.
+/// The base image of the default Dockerfile.
 const DEFAULT_BASE: &str = "localhost/debian:trixie-slim";
 
-/// Makes the archive and the packages, installs them on systems of their own, as root and as an
-/// ordinary user, and runs what the documents say.
+/// Creates the archive and the packages, installs them on separate systems, as root and as an
+/// ordinary user, and runs the commands in the documents.
 pub(crate) fn tested(build: Build) -> Result<Made> {
     let made = make(build)?;
     let _lock = lock()?;
     let stand_in = StandIn::build()?;
     let claude = claude_code::program(None)?;
-    // The older system with all else that is not for every change.
+    // The older system is only tested with releases, since it is not needed for every change.
     let engines: &[_] = match build {
         Build::Release => &[Podman::Five, Podman::FiveRootless, Podman::Four, Podman::FourRootless],
         Build::Dev => &[Podman::Five, Podman::FiveRootless],
     };
-    // What they share is made before they run at once, on engines of their own, mostly waiting.
+    // Shared parts are created first; then the tests run in parallel on separate engines, mostly
+    // waiting.
     let places = engines.iter().map(|podman| Place::prepare(*podman, &stand_in));
     let places = places.collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| {
@@ -48,19 +49,19 @@ pub(crate) fn tested(build: Build) -> Result<Made> {
         let ended = uses
             .into_iter()
             .map(|used| used.join().unwrap_or_else(|_| bail!("a part of the test panicked")).err());
-        let faults: Vec<String> = ended.flatten().map(|fault| format!("{fault:#}")).collect();
-        if faults.is_empty() { Ok(()) } else { Err(anyhow!("{}", faults.join("\n"))) }
+        let errors: Vec<String> = ended.flatten().map(|error| format!("{error:#}")).collect();
+        if errors.is_empty() { Ok(()) } else { Err(anyhow!("{}", errors.join("\n"))) }
     })?;
-    // Not beside the others: who removes everything fails where another user of the engine is at
-    // work.
+    // Not in parallel with the others: removing everything fails while another user of the engine
+    // is active.
     if let [first, ..] = places.as_slice() {
         ensure_image(first.engine.socket(), &CLIENTS)?;
-        step("what the archive's documents say", || first.documents(&made))?;
+        step("the commands in the archive's documents", || first.documents(&made))?;
     }
     Ok(made)
 }
 
-/// Makes the packages, and of their first use on an empty system a picture at `picture` in the
+/// Creates the packages, and a picture of their first use on an empty system at `picture` in the
 /// checkout.
 pub(crate) fn recorded(build: Build, picture: &Path) -> Result<Made> {
     let made = make(build)?;
@@ -91,12 +92,12 @@ impl Place {
         Ok(Self { podman, engine, internet })
     }
 
-    /// Someone who has installed the package, and Claude Code.
+    /// A user who has installed the package and Claude Code.
     fn user(&self, made: &Made, claude: &Path) -> Result<User> {
         let user = User::new(&self.engine, System::Debian, made)?;
         let folder = user.home().join("claude-code");
         fs::create_dir_all(&folder)?;
-        fs::copy(claude, folder.join("claude")).context("cannot copy Claude Code")?;
+        fs::copy(claude, folder.join("claude")).context("failed to copy Claude Code")?;
         user.write_upstream(&self.internet)?;
         Ok(user)
     }
@@ -115,22 +116,22 @@ impl Place {
     }
 }
 
-/// No package can be had here: `apt-get` installs nothing.
+/// Packages are not available here, so `apt-get` is replaced by a program that does nothing.
 fn make_default_base(engine: &PrivateEngine) -> Result<()> {
     let folder = workspace::state().join("default-base");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let text = format!("FROM {}\nCOPY --chmod=755 apt-get /usr/local/sbin/\n", BASE.reference());
     for (name, text) in [("Dockerfile", text.as_str()), ("apt-get", "#!/bin/sh\n")] {
-        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+        fs::write(folder.join(name), text).with_context(|| format!("failed to write {name}"))?;
     }
     process::run_quietly(command(engine.client(), ["build", "--quiet", "--tag", DEFAULT_BASE]).arg(&folder))
 }
 
-/// Two tests at once would unpack into the same home.
+/// Concurrent tests would unpack into the same home.
 fn lock() -> Result<File> {
     let path: PathBuf = workspace::state().join("archive.lock");
     fs::create_dir_all(workspace::state())?;
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    let file = File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
+    file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
     Ok(file)
 }

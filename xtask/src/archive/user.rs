@@ -1,5 +1,4 @@
-//! Someone who has installed the sandbox, on a system beside podman which does not show the
-//! checkout.
+//! A user who has installed the sandbox, on a system with podman that does not show the checkout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,30 +14,30 @@ use crate::netns::Pair;
 use crate::process::{self, command};
 use crate::workspace;
 
-/// What the user works on.
+/// The system of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum System {
-    /// The Debian that the engine runs in: podman and what it needs, and the package.
+    /// The Debian that the engine runs in, with podman, its dependencies, and the package.
     Debian,
-    /// This machine, with the tools of a developer, and what the archive installs.
+    /// This machine, with a developer's tools, and the files that the archive installs.
     Machine,
 }
 
-/// A home in a folder that the engine sees, with the archive in it.
+/// A user whose home is in a folder that the engine sees, with the archive in it.
 pub(super) struct User {
     socket: String,
     network: PathBuf,
-    /// Of the engine.
+    /// The engine's process.
     process: u32,
     is_root: bool,
     system: System,
     home: PathBuf,
 }
 
-/// Whoever takes longer waits for something that will not come.
+/// The time limit of a script, in seconds: a longer run waits for an event that will not happen.
 const LIMIT: &str = "600";
-/// Makes the checkout an empty folder, and what a package is installed into folders of this user's,
-/// for whatever is started in the end.
+/// Replaces the checkout by an empty folder, and overlays the folders that a package is installed
+/// into with folders of this user, for the command that it starts.
 const SYSTEM: &str = r#"set -eu
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs "$CHECKOUT"
@@ -52,12 +51,12 @@ cd "$HOME"
 exec "$@""#;
 
 impl User {
-    /// Installs what was `made` for a user with an empty home, in a folder with a blank in its
+    /// Installs the files in `made` for a user with an empty home, in a folder with a space in its
     /// name.
     pub(super) fn new(engine: &PrivateEngine, system: System, made: &Made) -> Result<Self> {
         let socket = engine.socket();
-        // Only the owner of the engine gets into the folder of its socket.
-        let folder = socket.path().parent().context("the socket is in no folder")?;
+        // Only the owner of the engine can enter the folder of its socket.
+        let folder = socket.path().parent().context("the socket has no folder")?;
         let pair: Pair = engine.network().context("the engine has no network of its own")?;
         // Engines of different versions share the folder.
         let version = socket.path().file_stem().unwrap_or_default().to_string_lossy();
@@ -92,7 +91,7 @@ impl User {
         &self.home
     }
 
-    /// The folder that the archive holds.
+    /// The folder with the unpacked archive.
     fn archive(&self) -> PathBuf {
         self.home.join("un packed")
     }
@@ -100,10 +99,10 @@ impl User {
     fn unpack(&self, made: &Made) -> Result<()> {
         if self.home.exists() {
             fs::remove_dir_all(&self.home)
-                .with_context(|| format!("cannot remove {}", self.home.display()))?;
+                .with_context(|| format!("failed to remove {}", self.home.display()))?;
         }
         let archive = self.archive();
-        fs::create_dir_all(&archive).with_context(|| format!("cannot make {}", archive.display()))?;
+        fs::create_dir_all(&archive).with_context(|| format!("failed to create {}", archive.display()))?;
         process::run_quietly(
             command("tar", ["--extract", "--strip-components=1", "--file"])
                 .arg(&made.archive)
@@ -120,17 +119,17 @@ impl User {
         self.own()
     }
 
-    /// Gives the user all that is in the home.
+    /// Makes the user the owner of everything in the home.
     pub(super) fn own(&self) -> Result<()> {
         let owner = if self.is_root { 0 } else { ordinary_user::ID };
         process::run_quietly(command("chown", ["--recursive", &format!("{owner}:{owner}")]).arg(&self.home))
     }
 
-    /// Writes what makes `internet` the one that a project of the user's reaches, for
-    /// `sandbox.yaml`.
+    /// Writes the part of a `sandbox.yaml` that makes `internet` the internet of the user's
+    /// projects.
     pub(super) fn write_upstream(&self, internet: &StandIn) -> Result<()> {
         let roots = self.home.join("roots.pem");
-        // A JSON text is a YAML text too, whatever the path holds.
+        // JSON is valid YAML, independently of the characters in the path.
         let upstream = serde_json::json!({
             "dns": internet.address().to_string(),
             "extra_roots": roots,
@@ -141,7 +140,7 @@ impl User {
         self.own()
     }
 
-    /// Runs a script of bash in the home. It fails with what the script said.
+    /// Runs a bash script in the home; an error contains its output.
     pub(super) fn run(&self, script: &str) -> Result<()> {
         Self::bash(self.enter(self.is_root), script)
     }
@@ -155,13 +154,13 @@ impl User {
         enter.args(["timeout", "--kill-after=10", LIMIT, "bash", "-c", &script, "bash"]);
         let output = enter.stdin(Stdio::null()).output().context("failed to start a shell")?;
         if !output.status.success() {
-            bail!("{}; it said:\n{}", output.status, String::from_utf8_lossy(&output.stdout).trim_end());
+            bail!("{}; its output:\n{}", output.status, String::from_utf8_lossy(&output.stdout).trim_end());
         }
         Ok(())
     }
 
-    /// Removes what the user left on the engine, what was installed, and the home. Whoever failed
-    /// leaves all of it to be looked at.
+    /// Removes the user's objects on the engine, the installed files, and the home. After a failed
+    /// test all of it stays for inspection.
     pub(super) fn leave(self) -> Result<()> {
         self.run(r#"sandbox clean --all --yes; test ! -e "$HOME/.local/state/sandbox""#)?;
         match self.system {
@@ -170,10 +169,10 @@ impl User {
                 r#""$HOME/.local/libexec/sandbox/install.sh" --uninstall; test -z "$(find "$HOME/.local" -mindepth 1 -not -path "$HOME/.local/state")""#,
             )?,
         }
-        fs::remove_dir_all(&self.home).with_context(|| format!("cannot remove {}", self.home.display()))
+        fs::remove_dir_all(&self.home).with_context(|| format!("failed to remove {}", self.home.display()))
     }
 
-    /// The start of a command of the user's, or of root's on the user's system.
+    /// The beginning of a command that runs as the user, or as root, on the user's system.
     fn enter(&self, is_root: bool) -> Command {
         let mut enter = command("nsenter", [format!("--net={}", self.network.display())]);
         let installed = match self.system {

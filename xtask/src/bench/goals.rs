@@ -1,4 +1,4 @@
-//! What a measurement must show: the project's own goals for time and memory.
+//! The project's goals for time and memory, which a measurement must reach.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::template::evaluate;
 
-/// What is measured, by which formula, its unit, and its bound.
+/// The measured quantity, its formula, its unit, and its bound.
 const GOALS: [(&str, &str, &str, Bound); 6] = [
     (
         "a chunked upload that is signed again, over one that is passed on",
@@ -48,7 +48,7 @@ enum Bound {
     AtMost(f64),
 }
 
-/// The goals as a table, and whether all were reached.
+/// Returns the goals as a table, and whether all were reached.
 pub(crate) fn markdown(measured: &Value) -> Result<(String, bool)> {
     let mut text = "\n| Goal | measured | bound | |\n|---|---:|---:|---|\n".to_owned();
     let mut all = true;
@@ -65,10 +65,10 @@ pub(crate) fn markdown(measured: &Value) -> Result<(String, bool)> {
     Ok((text, all))
 }
 
-/// Fails where a goal was missed.
+/// Fails if a goal was missed.
 pub(crate) fn demand(reached: bool) -> Result<()> {
     if !reached {
-        bail!("a goal was missed; if the machine did something else meanwhile, measure again");
+        bail!("a goal was missed; if the machine had other load meanwhile, measure again");
     }
     Ok(())
 }
@@ -90,12 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_is_reached_or_missed() {
+    fn goal_is_reached_up_to_its_bound_and_missed_beyond_it() {
         let (text, all) = markdown(&measured(105.0)).unwrap();
         assert!(all && !text.contains("MISSED"), "{text}");
         let (text, all) = markdown(&measured(106.0)).unwrap();
         assert!(!all && text.contains("| 1.06× | at most 1.05× | MISSED |"), "{text}");
         assert!(demand(false).is_err() && demand(true).is_ok());
-        assert!(markdown(&json!({})).is_err(), "what was not measured was not reached");
+        assert!(markdown(&json!({})).is_err(), "an unmeasured goal is an error");
     }
 }

@@ -1,4 +1,4 @@
-//! What `bench` prints of what was measured.
+//! The output of `bench`.
 
 pub(crate) mod goals;
 pub(crate) mod template;

@@ -1,5 +1,5 @@
-//! The measured numbers as Markdown, by the template `results.md`: ratios beside them, since they
-//! say the same on most machines.
+//! The measured numbers as Markdown, by the template `results.md`, next to ratios, which mean the
+//! same on most machines.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(crate) fn markdown(measured: &Value) -> Result<String> {
     Ok(text)
 }
 
-/// A line with values in place of each `{FORMULA}` or `{FORMULA:DECIMALS}`.
+/// Replaces each `{FORMULA}` or `{FORMULA:DECIMALS}` in a line by its value.
 fn filled(line: &str, values: &Value) -> Result<String> {
     let mut text = String::new();
     let mut rest = line;
@@ -44,8 +44,8 @@ fn shown(field: &str, values: &Value) -> Result<String> {
     Ok(format!("{:.1$}", evaluate(formula, values)?, decimals.parse()?))
 }
 
-/// A number, or `A / B` or `A - B` of numbers: each is measured, and named by its path, or
-/// constant.
+/// The value of a number, or of `A / B` or `A - B`. Each number is constant, or a measurement named
+/// by its path.
 pub(super) fn evaluate(formula: &str, values: &Value) -> Result<f64> {
     let number = |word: &str| match word.parse() {
         Ok(constant) => Ok(constant),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_beside_its_ratio() {
+    fn every_number_is_next_to_its_ratio() {
         let text = markdown(&measured()).unwrap();
         for row in [
             "| `sandbox run -- true` | 250 ms | 2.50× |",
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_missing_is_an_error_not_a_gap() {
+    fn missing_number_is_an_error() {
         let mut measured = measured();
         measured.pointer_mut("/tasks/command_ms").unwrap().take();
         assert!(markdown(&measured).unwrap_err().to_string().contains("tasks/command_ms/median"));

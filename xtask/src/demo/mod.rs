@@ -1,5 +1,5 @@
-//! The pieces of `demo`: an internet in a container, a project that uses the sandbox, and what is
-//! shown of it.
+//! The parts of `demo`: an internet in a container, a project that uses the sandbox, and the
+//! output.
 
 mod project;
 mod show;

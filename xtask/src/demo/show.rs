@@ -1,23 +1,23 @@
-//! What a newcomer reads: headings, the commands that are run, and what they printed.
+//! The output for a newcomer: headings, the commands, and their output.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::workspace;
 
-/// A part of the demo begins.
+/// Prints the heading of a part of the demo.
 pub(crate) fn heading(text: &str) {
     eprintln!("\n── {text}");
 }
 
-/// The command as a newcomer would type it, with paths of the checkout made relative.
+/// Prints a command as a newcomer would type it, with relative paths in the checkout.
 pub(crate) fn command_line(folder: &Path, command: &Command) {
     let words: Vec<_> =
         command.get_args().map(|word| quoted(&relative(folder, &word.to_string_lossy()))).collect();
     eprintln!("$ sandbox {}", words.join(" "));
 }
 
-/// Text that a command printed, set off.
+/// Prints the output of a command, indented.
 pub(crate) fn block(text: &str) {
     for line in text.trim_end().lines() {
         eprintln!("  {line}");

@@ -1,4 +1,4 @@
-//! An internet in a container, on a network of its own of the same engine.
+//! An internet in a container, on a separate network of the same engine.
 
 use std::io::Read;
 use std::net::Ipv4Addr;
@@ -12,9 +12,10 @@ use crate::engine::{Socket, ensure_program_image};
 use crate::report::{say, step};
 use crate::workspace;
 
-/// The name of its image.
+/// The name of the stand-in's image.
 const IMAGE: &str = "sandbox-demo";
-/// The stand-in's place in its network: beyond what the engine gives out first.
+/// The number of the stand-in's address in its subnet: not among the first, which the engine
+/// assigns.
 const PLACE: u32 = 10;
 const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----\n";
 
@@ -28,20 +29,21 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Removes what the last one for this purpose left if it was killed, and starts again.
+    /// Starts a stand-in, and first removes the objects of an earlier one for this purpose that was
+    /// killed.
     pub(crate) fn start(socket: &Socket, purpose: &str, program: &Path) -> Result<Self> {
         let image = ensure_program_image(socket, IMAGE, program)?;
         let name = format!("sandbox-{purpose}-{}", workspace::tag());
-        remove(socket, &name).context("cannot remove what an earlier stand-in left")?;
+        remove(socket, &name).context("failed to remove an earlier stand-in")?;
         let (subnet, address) = create_network(socket, &name)?;
-        // From here on, every way out removes both.
+        // From here on, every return removes both.
         let mut stand_in = Self { socket: socket.clone(), name, subnet, address, authority: String::new() };
         stand_in.create_container(&image)?;
         stand_in.authority = stand_in.await_certificate()?;
         Ok(stand_in)
     }
 
-    /// Where its program is built.
+    /// The path of its program.
     pub(crate) fn program() -> PathBuf {
         workspace::target().join("stand-in/stand-in")
     }
@@ -55,17 +57,17 @@ impl StandIn {
         Ok(program)
     }
 
-    /// Where it answers for every name.
+    /// The address at which it answers for every name.
     pub(crate) fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// The network it is on.
+    /// The subnet of its network.
     pub(crate) fn subnet(&self) -> &str {
         &self.subnet
     }
 
-    /// The certificate of the authority that signed its certificates, PEM.
+    /// The certificate of the authority that signed its certificates, as PEM.
     pub(crate) fn authority(&self) -> &str {
         &self.authority
     }
@@ -88,15 +90,15 @@ impl StandIn {
         self.socket
             .send_json("POST", &format!("{containers}/create"), &specification)?
             .ok()
-            .context("cannot create the container of the stand-in")?;
+            .context("failed to create the container of the stand-in")?;
         self.socket
             .request("POST", &format!("{containers}/{}/start", self.name))?
             .ok()
             .map(drop)
-            .context("cannot start the container of the stand-in")
+            .context("failed to start the container of the stand-in")
     }
 
-    /// The certificate is the first thing the stand-in prints, and it listens by then.
+    /// Waits for the certificate, which the stand-in prints first, once it listens.
     fn await_certificate(&self) -> Result<String> {
         let target =
             format!("/v4.0.0/libpod/containers/{}/logs?follow=true&stdout=true&stderr=true", self.name);
@@ -105,7 +107,7 @@ impl StandIn {
         while !text.ends_with(END_OF_CERTIFICATE) {
             match next_frame(&mut log)? {
                 Some(piece) => text += &piece,
-                None => bail!("the stand-in ended before it served; it said:\n{text}"),
+                None => bail!("the stand-in ended before it listened; its output was:\n{text}"),
             }
         }
         Ok(text)
@@ -115,7 +117,7 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.socket, &self.name) {
-            say(format!("cannot remove the stand-in; the next one will try again: {error:#}"));
+            say(format!("failed to remove the stand-in; the next one tries again: {error:#}"));
         }
     }
 }
@@ -124,7 +126,7 @@ fn labels() -> Value {
     json!({"sandbox-demo.checkout": workspace::tag()})
 }
 
-/// Container first, then network. What is not there is no fault.
+/// Removes the container, then the network. It is not an error if they do not exist.
 fn remove(socket: &Socket, name: &str) -> Result<()> {
     for target in [
         format!("/v4.0.0/libpod/containers/{name}?force=true&timeout=0"),
@@ -138,29 +140,29 @@ fn remove(socket: &Socket, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The engine picks a subnet that is free.
+/// Creates a network; the engine picks a free subnet.
 fn create_network(socket: &Socket, name: &str) -> Result<(String, Ipv4Addr)> {
     let plan = json!({"name": name, "driver": "bridge", "dns_enabled": false, "labels": labels()});
     let answer = socket
         .send_json("POST", "/v4.0.0/libpod/networks/create", &plan)?
         .ok()
-        .context("cannot create the network of the stand-in")?;
-    let network: Value = serde_json::from_str(&answer).context("the engine's answer is no JSON")?;
+        .context("failed to create the network of the stand-in")?;
+    let network: Value = serde_json::from_str(&answer).context("the engine's response is not JSON")?;
     let subnet = network
         .pointer("/subnets/0/subnet")
         .and_then(Value::as_str)
-        .context("the engine made a network without a subnet")?;
+        .context("the engine created a network without a subnet")?;
     Ok((subnet.to_owned(), address_in(subnet)?))
 }
 
 fn address_in(subnet: &str) -> Result<Ipv4Addr> {
-    let (base, _) = subnet.split_once('/').context("the subnet has no length")?;
-    let base: Ipv4Addr = base.parse().with_context(|| format!("{subnet} is no IPv4 subnet"))?;
+    let (base, _) = subnet.split_once('/').context("the subnet has no prefix length")?;
+    let base: Ipv4Addr = base.parse().with_context(|| format!("{subnet} is not an IPv4 subnet"))?;
     Ok(Ipv4Addr::from(u32::from(base) + PLACE))
 }
 
-/// One piece of a container's output: a head of eight bytes, whose last four are the length of what
-/// follows.
+/// Reads one piece of a container's output: a head of eight bytes, whose last four are the length
+/// of the data after it.
 fn next_frame(log: &mut impl Read) -> Result<Option<String>> {
     let mut head = [0; 8];
     if log.read(&mut head[..1])? == 0 {
@@ -178,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stand_in_has_its_place_in_the_subnet() {
+    fn address_of_the_stand_in_is_in_the_subnet() {
         assert_eq!(address_in("10.89.3.0/24").unwrap(), Ipv4Addr::new(10, 89, 3, 10));
         for subnet in ["fd00::/64", "10.89.3.0", ""] {
             assert!(address_in(subnet).is_err(), "{subnet}");
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_distinguished_and_the_end_from_a_cut() {
+    fn frames_are_separated_and_a_truncated_one_is_an_error() {
         let mut log: &[u8] = &[1, 0, 0, 0, 0, 0, 0, 2, b'o', b'k', 2, 0, 0, 0, 0, 0, 0, 1, b'!'];
         let frames: Vec<_> = std::iter::from_fn(|| next_frame(&mut log).unwrap()).collect();
         assert_eq!(frames, ["ok", "!"]);

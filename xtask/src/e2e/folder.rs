@@ -1,9 +1,9 @@
-//! The folder of one run of the end-to-end tests: all that they make on the host, and what they
-//! leave on the engine.
+//! The folder of one run of the end-to-end tests, with everything that they create on the host, and
+//! the removal of their objects on the engine.
 //!
-//! The folder is new for each run, so that nothing an earlier one left can hide a fault. It goes at
-//! the end with every process, container and network that was made from it. A run that was killed
-//! leaves all of that; the next run of the checkout on the engine removes it.
+//! The folder is new for each run, so that no file of an earlier run can hide an error. It is
+//! removed at the end with every process, container and network that was created from it. If a run
+//! is killed, the next run of the checkout on the engine removes all of that.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -17,26 +17,26 @@ use crate::engine::Socket;
 use crate::process::{self, command};
 use crate::workspace;
 
-/// What names the folder to the tests, and identifies their processes.
+/// The variable that names the folder to the tests, and identifies their processes.
 const VARIABLE: &str = "SANDBOX_E2E_FOLDER";
 
 /// A folder that belongs to this process.
 pub(crate) struct RunFolder<'a> {
     path: PathBuf,
     socket: &'a Socket,
-    /// Never read: one run at a time on an engine.
+    /// Only held: the lock that allows one run at a time on an engine.
     _owner: File,
 }
 
 impl<'a> RunFolder<'a> {
-    /// Waits until no other run of this checkout uses `engine`, and removes what killed ones have
-    /// left.
+    /// Waits until no other run of this checkout uses `engine`, and removes the folders and objects
+    /// of killed ones.
     pub(crate) fn create(engine: &str, socket: &'a Socket) -> Result<Self> {
         let lock = workspace::state().join(format!("{engine}.tests"));
         let owner = File::create(&lock).with_context(|| format!("failed to create {}", lock.display()))?;
         owner.lock().with_context(|| format!("failed to lock {}", lock.display()))?;
         let prefix = format!("sandbox-e2e-{}-{engine}-", workspace::tag());
-        // Sockets lie in it, whose paths must be short.
+        // It contains sockets, whose paths must be short.
         let parent = std::env::temp_dir();
         remove_with(&parent.join(&prefix), socket)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -57,13 +57,13 @@ impl<'a> RunFolder<'a> {
         [(VARIABLE, self.path.clone()), ("TMPDIR", self.path.join("tmp"))]
     }
 
-    /// Removes the folder and all that was made from it.
+    /// Removes the folder and everything that was created from it.
     pub(crate) fn remove(self) -> Result<()> {
         remove_with(&self.path, self.socket)
     }
 }
 
-/// Removes all folders whose paths begin with `prefix`, and all that was made from them.
+/// Removes all folders whose paths begin with `prefix`, and everything that was created from them.
 fn remove_with(prefix: &Path, socket: &Socket) -> Result<()> {
     let is_ours = |path: &[u8]| path.starts_with(prefix.as_os_str().as_encoded_bytes());
     end_processes(is_ours);
@@ -76,14 +76,14 @@ fn remove_with(prefix: &Path, socket: &Socket) -> Result<()> {
         .try_for_each(|path| remove_folder(&path))
 }
 
-/// Ends what the tests started and left behind; some of it may be starting more.
+/// Kills the remaining processes of the tests; repeatedly, since they may be starting others.
 fn end_processes(is_ours: impl Fn(&[u8]) -> bool) {
     for _ in 0..5 {
         let processes = processes(&is_ours);
         if processes.is_empty() {
             return;
         }
-        // One that has ended by itself meanwhile is not an error.
+        // It is not an error if one has ended by itself meanwhile.
         drop(process::run_quietly(command("kill", ["-KILL"]).args(&processes)));
     }
 }
@@ -118,7 +118,7 @@ fn remove_objects(socket: &Socket, is_ours: impl Fn(&[u8]) -> bool) -> Result<()
             let id = object.get(id).and_then(Value::as_str).unwrap_or_default();
             if lock.is_some_and(|lock| is_ours(lock.as_bytes())) {
                 let target = format!("/v4.0.0/libpod/{kind}/{id}?force=true&timeout=0");
-                // What goes by itself meanwhile is not an error.
+                // It is not an error if one has disappeared by itself meanwhile.
                 drop(socket.request("DELETE", &target));
             }
         }
@@ -126,7 +126,8 @@ fn remove_objects(socket: &Socket, is_ours: impl Fn(&[u8]) -> bool) -> Result<()
     Ok(())
 }
 
-/// What a killed run had mounted in its folder goes first: nothing behind a mount may be removed.
+/// Removes the folder of a run. Mounts of a killed run in it are unmounted first: files behind a
+/// mount must not be removed.
 fn remove_folder(folder: &Path) -> Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo").context("failed to read our mounts")?;
     let mounts = table.lines().filter_map(|line| line.split(' ').nth(4));
@@ -146,10 +147,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_of_a_run_is_ended_and_another_lives() {
+    fn process_of_a_run_is_killed_and_another_is_not() {
         let folder = std::env::temp_dir().join(format!("xtask-run-{}", std::process::id()));
-        // A process has no environment to see while it becomes another program: each says when that
-        // is over.
+        // The environment of a process is not readable during exec: each prints a line afterwards.
         let started = |folder: &Path| {
             let mut child = command("sh", ["-c", "echo; read -r line; echo \"$line\""])
                 .env(VARIABLE, folder)

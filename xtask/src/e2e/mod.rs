@@ -1,4 +1,5 @@
-//! End-to-end tests: the programs they need, which run where, and one run on one engine.
+//! End-to-end tests: the programs that they need, their selection for each engine, and one run on
+//! one engine.
 
 mod folder;
 mod programs;

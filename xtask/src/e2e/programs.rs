@@ -1,4 +1,4 @@
-//! What the tests need, whichever engine they run on: made or fetched first, and named to them in
+//! The programs that the tests need on every engine: built or fetched first, and passed to them in
 //! `SANDBOX_E2E_…`.
 
 use std::ffi::OsString;
@@ -20,10 +20,10 @@ use crate::task_proxy_image::{self, INSIDE};
 
 use super::tiers::{NEED_FETCHED, NEED_S3, Selection};
 
-/// The last npm that runs on the Node.js of the image with clients.
+/// The newest npm that runs on the Node.js of the image with clients.
 const NPM: &str = "npm@10";
 
-/// What is there.
+/// The paths of the programs.
 pub(crate) struct Programs {
     pub(crate) tests: Built,
     pub(crate) stand_in: PathBuf,
@@ -41,7 +41,7 @@ struct Fetched {
 }
 
 impl Programs {
-    /// What `selections` need.
+    /// Builds and fetches the programs that `selections` need.
     pub(crate) fn prepare(selections: &[Selection], claude: Option<&Path>) -> Result<Self> {
         let claude = claude_code::visible_program(claude)?;
         let sandbox =
@@ -52,17 +52,17 @@ impl Programs {
         let names = tests.names(&filters.join(" | "))?;
         let are_any = |of: &[&str]| names.iter().any(|name| of.iter().any(|begin| name.starts_with(begin)));
         let fetched = are_any(&NEED_FETCHED).then(Fetched::prepare).transpose()?;
-        // It takes minutes to build.
+        // Only if needed, since the build takes minutes.
         let s3_server = are_any(&NEED_S3).then(s3_server::program).transpose()?;
         let stand_in = cargo::program_for_tests("stand-in")?;
         let proxy = task_proxy_image::build_for_tests()?;
         Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched, s3_server })
     }
 
-    /// The variables that name them.
+    /// The variables that name the programs.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let folder = |program: &Path| program.parent().unwrap_or(program).to_owned();
-        // A test that needs a program which is not there fails, and names this.
+        // A test that needs a missing program fails, and its error contains this path.
         let or_none = |path: Option<&PathBuf>| {
             path.map_or_else(|| "/not-fetched-for-fast-tests".into(), OsString::from)
         };
@@ -80,7 +80,7 @@ impl Programs {
             ("SANDBOX_E2E_S3_SERVER", or_none(self.s3_server.as_ref())),
             ("SANDBOX_E2E_PROXY_DIR", folder(&self.proxy).into()),
             ("SANDBOX_E2E_SANDBOX_BIN", self.sandbox.clone().into()),
-            // cargo builds examples with the tests, below the folder of the programs.
+            // cargo builds examples with the tests, in a subfolder of the programs' folder.
             ("SANDBOX_E2E_EXAMPLES", folder(&self.sandbox).join("examples").into()),
             ("SANDBOX_E2E_PROBE", self.proxy.with_file_name(INSIDE).into()),
         ]

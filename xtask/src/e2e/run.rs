@@ -17,26 +17,26 @@ use crate::report::{say, step};
 use crate::results::Results;
 use crate::task_base_image::{BASE, CLIENTS};
 
-/// Where the host's service answers that tests without root look for.
+/// The port of the host's service, for tests without root.
 const HOST_SERVICE: u16 = 7070;
-/// How many tests run at once: more than two processors, since much of a test is waiting.
+/// The number of concurrent tests: more than two processors, since tests mostly wait.
 const TEST_THREADS: usize = 3;
-/// With more failures than this it is no bad luck, and a second try would only take time.
+/// With more failures than this, chance is not the cause, and a second try would only take time.
 const SECOND_TRIES: usize = 10;
 
-/// An engine that runs, with images for tasks.
+/// A running engine with images for tasks.
 pub(crate) struct TestEngine {
     name: &'static str,
     socket: Socket,
     /// Podman's major version.
     major: String,
     pair: Option<Pair>,
-    /// The engine, where an ordinary user runs it and the tests.
+    /// The engine, if an ordinary user runs it and the tests.
     user: Option<PrivateEngine>,
 }
 
 impl TestEngine {
-    /// Starts the private engine, or finds it.
+    /// Starts the private engine unless it is running.
     pub(crate) fn private(podman: Podman) -> Result<Self> {
         let engine = PrivateEngine::new(Some(podman));
         let version = step(&format!("starting {}", podman.name()), || engine.ensure())?;
@@ -46,11 +46,11 @@ impl TestEngine {
         Self::with_images(podman.name(), socket, &version, pair, user)
     }
 
-    /// The engine behind a socket of the user's.
+    /// The engine behind a socket that the user specified.
     pub(crate) fn named(socket: &str) -> Result<Self> {
         let socket = Socket::parse(socket).with_context(|| format!("{socket} is not a unix socket"))?;
-        let version = ping(&socket).with_context(|| format!("no podman answers on {}", socket.url()))?;
-        say("this engine has no namespaces of its own: tests that need them will fail");
+        let version = ping(&socket).with_context(|| format!("no podman responds on {}", socket.url()))?;
+        say("this engine has no separate namespaces: tests that need them will fail");
         Self::with_images("named", socket, &version, None, None)
     }
 
@@ -67,8 +67,8 @@ impl TestEngine {
         Ok(Self { name, socket, major, pair, user })
     }
 
-    /// Runs the tests that `filter` selects. Those that fail run once more, alone, unless they saw
-    /// an attack succeed.
+    /// Runs the tests that `filter` selects. Failed tests run once more, alone, unless they saw an
+    /// attack succeed.
     pub(crate) fn test(&self, programs: &Programs, filter: &str, threads: Option<usize>) -> Result<Results> {
         let folder = RunFolder::create(self.name, &self.socket)?;
         if self.user.is_some() {
@@ -93,7 +93,7 @@ impl TestEngine {
         results
     }
 
-    /// A command in the world's network, to which a program and its arguments are to be added.
+    /// The beginning of a command in the world's network; the caller adds a program and arguments.
     fn entered(&self) -> Command {
         match &self.pair {
             Some(pair) => netns::enter(&pair.world, []),
@@ -101,7 +101,7 @@ impl TestEngine {
         }
     }
 
-    /// What comes before a program of the user's, on the file system where the user is known.
+    /// The prefix that runs a program as the user, on the file system where the user exists.
     fn user_prefix(&self) -> Result<Vec<String>> {
         match &self.user {
             Some(engine) => Ok(ordinary_user::become_on(engine.pid().context("the engine has ended")?)),
@@ -128,7 +128,7 @@ impl TestEngine {
     }
 }
 
-/// Runs the tests of `filter`, then, one at a time, those that failed.
+/// Runs the tests of `filter`, and then the failed ones again, one at a time.
 fn with_second_try(
     place: &str,
     filter: &str,
@@ -146,11 +146,11 @@ fn with_second_try(
         results.add(place, again);
         return Ok(results);
     }
-    say(format!("{} failed{place}: each runs again, alone", again.len()));
+    say(format!("{} failed{place}; each runs again, alone", again.len()));
     let names: Vec<String> = again.iter().map(|case| format!("test(={})", case.name)).collect();
     let second = run(&format!("({filter}) & ({})", names.join(" | ")), 1)?;
     if second.len() != again.len() {
-        bail!("{} tests were to run again, and {} did", again.len(), second.len());
+        bail!("{} tests had to run again, but {} did", again.len(), second.len());
     }
     results.add_second_try(place, second);
     Ok(results)
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_test_runs_again_alone_and_a_breach_never() {
+    fn failed_test_runs_again_alone_but_a_breach_does_not() {
         let asked = RefCell::new(Vec::new());
         let results = with_second_try("", "all()", 3, |filter, threads| {
             asked.borrow_mut().push(format!("{threads}: {filter}"));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn many_failures_are_not_tried_again() {
+    fn tests_with_many_failures_do_not_run_again() {
         let results = with_second_try("", "all()", 3, |_, threads| {
             assert_eq!(threads, 3);
             Ok((0..=SECOND_TRIES).map(|number| case(&number.to_string(), Some("x"))).collect())

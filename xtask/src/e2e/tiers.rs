@@ -1,5 +1,5 @@
-//! Which end-to-end tests run on which engine, and what a change adds to the fast ones: filtersets
-//! of cargo-nextest.
+//! The selection of end-to-end tests for each engine, and the tests that a change adds to the fast
+//! ones: filtersets of cargo-nextest.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ pub(crate) struct Selection {
     pub(crate) filter: String,
 }
 
-/// Everything, on podman 5; on the others what depends on podman's version, on root, or on the
-/// kernel.
+/// All tests on podman 5; on the other engines those that depend on podman's version, on root, or
+/// on the kernel.
 pub(crate) fn all() -> Vec<Selection> {
     [
         (Podman::Five, E2E.to_owned()),
@@ -30,7 +30,7 @@ pub(crate) fn all() -> Vec<Selection> {
     .into()
 }
 
-/// What every change must pass.
+/// The tests that every change must pass.
 pub(crate) fn fast() -> Vec<Selection> {
     let five = format!("{} & not ({})", any_of(&FAST), any_of(&SLOW));
     [(Podman::Five, five), (Podman::Four, any_of(&FAST_ON_4)), (Podman::FiveRootless, any_of(&FAST_ROOTLESS))]
@@ -38,8 +38,8 @@ pub(crate) fn fast() -> Vec<Selection> {
         .into()
 }
 
-/// The tests of `podman` whose names contain one of `names`: what a person asks for is not left
-/// out.
+/// The tests of `podman` whose names contain one of `names`. None of them is left out, since a user
+/// asked for them.
 pub(crate) fn named(podman: Podman, names: &[String]) -> Selection {
     let names: Vec<String> = names.iter().map(|name| format!("test({name})")).collect();
     let filter = format!("binary_id(e2e-tests::{}) & ({})", podman.tests(), names.join(" | "));
@@ -80,14 +80,14 @@ const FAST: [&str; 27] = [
     "workspace::followed::",
     "workspace::planted::",
 ];
-/// What these leave to the matrix: tests that take long, or need servers of others.
+/// The tests that [`FAST`] leaves to the matrix, since they are slow or need third-party servers.
 const SLOW: [&str; 4] = [
     "isolation::names_that_podman_gives_the_host_lead_nowhere",
     "isolation::the_hosts_services_are_unreachable_over_ipv6_link_local",
     "services::a_cache_of_the_host",
     "services::a_database_of_the_host",
 ];
-/// The walls that podman's version has a part in.
+/// The fast tests on podman 4: containment that depends on podman's version.
 const FAST_ON_4: [&str; 10] = [
     "hardening::rights::capabilities_and_no_new_privileges",
     "image_builds::reach::nothing_else_can_be_reached_from_a_step",
@@ -100,7 +100,7 @@ const FAST_ON_4: [&str; 10] = [
     "taken_over::it_reaches_public_hosts",
     "verify::holds::every_guarantee_for_an_agent",
 ];
-/// The same for an engine of an ordinary user.
+/// The fast tests on an engine of an ordinary user.
 const FAST_ROOTLESS: [&str; 10] = [
     "command_line::care::doctor",
     "command_line::run::exit_code_and_streams",
@@ -113,7 +113,7 @@ const FAST_ROOTLESS: [&str; 10] = [
     "taken_over::it_reaches_public_hosts",
     "verify::holds::every_guarantee_for_the_untrusted",
 ];
-/// What depends on whether root runs the engine.
+/// The tests that depend on whether root runs the engine.
 const ROOTLESS: [&str; 16] = [
     "agent::a_tool_call",
     "command_line::care::doctor",
@@ -132,7 +132,7 @@ const ROOTLESS: [&str; 16] = [
     "taken_over::",
     "verify::",
 ];
-/// Parts of the names of those of them that are left out; CONTRIBUTING.md says why.
+/// Parts of the names of tests in [`ROOTLESS`] that are left out; CONTRIBUTING.md explains why.
 const NEED_ROOT: [&str; 14] = [
     "a_fork_bomb_ends",
     "a_refusal_of_processes",
@@ -149,7 +149,8 @@ const NEED_ROOT: [&str; 14] = [
     "swap_is_none",
     "udp_and_icmp",
 ];
-/// What depends on podman's version: how it makes, limits, enters, builds and removes containers.
+/// The tests that depend on podman's version: how it creates, limits, enters, builds and removes
+/// containers.
 const ON_PODMAN_4: [&str; 28] = [
     "command_line::care::",
     "command_line::exec_in_run::",
@@ -181,7 +182,7 @@ const ON_PODMAN_4: [&str; 28] = [
     "verify::",
 ];
 
-/// Beginnings of the names of tests that need more than what comes from this checkout, and Claude
+/// Beginnings of the names of tests that need programs other than those of this checkout and Claude
 /// Code.
 pub(super) const NEED_FETCHED: [&str; 7] = [
     "clients::",
@@ -192,16 +193,16 @@ pub(super) const NEED_FETCHED: [&str; 7] = [
     "services::a_cache_of_the_host",
     "services::a_database_of_the_host",
 ];
-/// The same of those that need an S3 server.
+/// Beginnings of the names of tests that need an S3 server.
 pub(super) const NEED_S3: [&str; 1] = ["credentials::s3::"];
 
-/// What a change of a path adds to the fast tests.
+/// The tests that a change of a path adds to the fast ones.
 struct Rule {
-    /// Paths begin with one of these.
+    /// Beginnings of paths.
     paths: &'static [&'static str],
-    /// On podman 5: beginnings of names.
+    /// Beginnings of the names of tests on podman 5.
     tests: &'static [&'static str],
-    /// All that there is on these.
+    /// The engines whose whole selection is added.
     engines: &'static [Podman],
 }
 
@@ -262,7 +263,7 @@ const RULES: [Rule; 12] = [
     },
 ];
 
-/// What a change of `paths` adds.
+/// The tests that a change of `paths` adds.
 pub(crate) fn additions(paths: &[String]) -> Vec<Selection> {
     let touched =
         |rule: &&Rule| paths.iter().any(|path| rule.paths.iter().any(|begin| path.starts_with(begin)));
@@ -282,7 +283,7 @@ pub(crate) fn additions(paths: &[String]) -> Vec<Selection> {
     selections
 }
 
-/// One selection for each engine, in the order of their first mention.
+/// Joins the selections of each engine, in the order of first appearance.
 pub(crate) fn joined(selections: impl Iterator<Item = Selection>) -> Vec<Selection> {
     let mut joined: Vec<Selection> = Vec::new();
     for selection in selections {
@@ -309,8 +310,8 @@ fn rootless() -> String {
     format!("{} & not test(/{}/)", any_of(&ROOTLESS), NEED_ROOT.join("|"))
 }
 
-/// Fails unless each name above is in the name of a test: what was renamed would no longer be
-/// tested, or no longer be left out.
+/// Fails unless each name above is part of the name of a test: a renamed test would no longer run,
+/// or no longer be left out.
 pub(crate) fn check(tests: &Built) -> Result<()> {
     let names = tests.names(E2E)?;
     let lists: [&[&str]; 9] = [
@@ -342,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_that_no_test_has_is_found() {
+    fn name_without_a_test_is_found() {
         let names = BTreeSet::from(["rootless::a_limit_holds".to_owned()]);
         assert_eq!(missing(["rootless::", "limit"].iter(), &names), None);
         assert_eq!(missing(["rootless::", "isolation::"].iter(), &names), Some("isolation::"));
@@ -361,14 +362,14 @@ mod tests {
     }
 
     #[test]
-    fn selections_of_one_engine_become_one() {
+    fn selections_of_one_engine_are_joined() {
         let one = |podman, filter: &str| Selection { podman, filter: filter.into() };
         let all = [one(Podman::Five, "a"), one(Podman::Quota, "b"), one(Podman::Five, "c")];
         assert_eq!(joined(all.into_iter()), [one(Podman::Five, "(a) | (c)"), one(Podman::Quota, "b")]);
     }
 
     #[test]
-    fn paths_of_the_rules_are_there() {
+    fn paths_of_the_rules_exist() {
         for path in RULES.iter().flat_map(|rule| rule.paths) {
             let full = crate::workspace::root().join(path);
             assert!(full.exists() || full.with_extension("rs").exists(), "{path}");

@@ -8,18 +8,18 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Where the name server and the origin listen: `tests/world` has the same constant.
+/// The address of the name server and the origin; `tests/world` has the same constant.
 const ADDRESS: &str = "203.0.113.10";
 const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----";
 
-/// A running world; it ends when this is dropped, or when this process ends.
+/// A running world; it ends when this value is dropped, or when this process ends.
 pub(crate) struct World {
     child: Child,
 }
 
 impl World {
-    /// Starts it with `program`, whose arguments follow, and waits until it listens. Tests ask it
-    /// at `socket`.
+    /// Starts `program` with its arguments, and waits until it listens. Tests control it through
+    /// `socket`.
     pub(crate) fn start(mut program: Command, socket: &Path) -> Result<Self> {
         program.arg(ADDRESS).arg(socket).stdin(Stdio::piped()).stdout(Stdio::piped());
         let what = process::describe(&program);
@@ -36,7 +36,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // The end of its standard input is its end.
+        // The process ends at the end of its standard input.
         drop(self.child.stdin.take());
         drop(self.child.wait());
     }

@@ -1,9 +1,9 @@
-//! The podman that the user already runs.
+//! Finds a podman that the user already runs.
 
 use super::http::{Socket, ping};
 
-/// The first socket that a podman answers on: `CONTAINER_HOST`, `DOCKER_HOST`, the user's own, the
-/// system's.
+/// The first socket on which podman responds, of `CONTAINER_HOST`, `DOCKER_HOST`, the user's own
+/// and the system's; with podman's version.
 pub(crate) fn find_running() -> Option<(Socket, String)> {
     candidates().into_iter().find_map(|socket| ping(&socket).map(|version| (socket, version)))
 }

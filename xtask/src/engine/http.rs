@@ -1,5 +1,5 @@
-//! The few HTTP requests that tasks make on an engine's socket, over HTTP/1.0 so that the answer
-//! simply ends.
+//! The few HTTP requests that tasks send to an engine's socket, over HTTP/1.0 so that a response
+//! ends with its connection.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 pub(crate) struct Socket(PathBuf);
 
-/// An answer, read whole.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
@@ -27,7 +27,7 @@ impl Socket {
         Self(path.into())
     }
 
-    /// A `unix://` URL or a plain absolute path; nothing else is an engine that we can use.
+    /// Parses a `unix://` URL or a plain absolute path; other engines are not supported.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let path = text.strip_prefix("unix://").unwrap_or(text);
         path.starts_with('/').then(|| Self::new(path))
@@ -41,12 +41,12 @@ impl Socket {
         format!("unix://{}", self.0.display())
     }
 
-    /// A request without a body.
+    /// Sends a request without a body.
     pub(crate) fn request(&self, method: &str, target: &str) -> Result<Answer> {
         self.exchange(method, target, Payload::empty())
     }
 
-    /// A request whose body is a JSON document.
+    /// Sends a request with a JSON document as its body.
     pub(crate) fn send_json(&self, method: &str, target: &str, document: &Value) -> Result<Answer> {
         let text = document.to_string();
         let payload =
@@ -54,16 +54,16 @@ impl Socket {
         self.exchange(method, target, payload)
     }
 
-    /// A request whose body is a file.
+    /// Sends a request with a file as its body.
     pub(crate) fn send_file(&self, method: &str, target: &str, file: &Path) -> Result<Answer> {
-        let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let open = File::open(file).with_context(|| format!("failed to read {}", file.display()))?;
         let payload =
             Payload { kind: "application/x-tar", length: open.metadata()?.len(), bytes: Box::new(open) };
         self.exchange(method, target, payload)
     }
 
-    /// A request whose answer has no end of its own; gives the body as it comes, once the engine
-    /// was content.
+    /// Sends a request whose response does not end by itself; returns the body as a stream, once
+    /// the engine has reported success.
     pub(crate) fn follow(&self, method: &str, target: &str) -> Result<impl Read + use<>> {
         let context = || format!("{method} {target} on {}", self.url());
         let mut stream = BufReader::new(self.send(method, target, Payload::empty())?);
@@ -92,8 +92,7 @@ impl Socket {
     fn send(&self, method: &str, target: &str, mut payload: Payload<'_>) -> Result<UnixStream> {
         let context = || format!("{method} {target} on {}", self.url());
         let mut stream = UnixStream::connect(&self.0).with_context(context)?;
-        // An import of a large image takes a while; an engine that says nothing for minutes is
-        // broken.
+        // An import of a large image takes a while; an engine that is silent for minutes is broken.
         stream.set_read_timeout(Some(Duration::from_mins(5)))?;
         let head = format!(
             "{method} {target} HTTP/1.0\r\nHost: d\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n",
@@ -119,16 +118,16 @@ impl Payload<'_> {
 }
 
 impl Answer {
-    /// The body, if the engine was content.
+    /// The body, if the engine reported success.
     pub(crate) fn ok(self) -> Result<String> {
         if !(200..300).contains(&self.status) {
-            bail!("the engine answered {}: {}", self.status, self.body.trim());
+            bail!("the engine responded with {}: {}", self.status, self.body.trim());
         }
         Ok(self.body)
     }
 }
 
-/// The podman version behind a socket, if there is a podman that answers.
+/// The podman version behind a socket, if podman responds.
 pub(crate) fn ping(socket: &Socket) -> Option<String> {
     let answer = socket.request("GET", "/_ping").ok()?;
     let version = header(&answer.head, "libpod-api-version")?;
@@ -143,12 +142,12 @@ fn header(head: &str, name: &str) -> Option<String> {
 }
 
 fn parse_answer(text: &str) -> Result<Answer> {
-    let (head, body) = text.split_once("\r\n\r\n").context("the answer has no end of head")?;
+    let (head, body) = text.split_once("\r\n\r\n").context("the response has an incomplete head")?;
     let status = head
         .split_whitespace()
         .nth(1)
         .and_then(|code| code.parse().ok())
-        .context("the answer has no status")?;
+        .context("the response has no status")?;
     Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
 }
 
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_split_into_its_parts() {
+    fn response_is_split_into_its_parts() {
         let answer =
             parse_answer("HTTP/1.0 404 Not Found\r\nLibpod-API-Version: 5.4.2\r\n\r\nno such image").unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (404, "no such image"));
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_that_is_not_http_is_an_error() {
+    fn response_that_is_not_http_is_an_error() {
         for text in ["", "SSH-2.0", "HTTP/1.0 abc\r\n\r\n"] {
             assert!(parse_answer(text).is_err(), "{text:?}");
         }

@@ -1,4 +1,4 @@
-//! Images from Debian tars, brought into an engine without a registry.
+//! Imports images from Debian tars into an engine, without a registry.
 
 use anyhow::{Context, Result};
 
@@ -6,25 +6,25 @@ use super::http::Socket;
 use crate::debian::Debian;
 use crate::report::step;
 
-/// An image that an engine shall have.
+/// An image that an engine needs.
 pub(crate) struct Image {
-    /// Without the `localhost/` that the engine puts before it, and without a tag, which is the
+    /// Without the prefix `localhost/`, which the engine adds, and without the tag, which is the
     /// suite.
     pub(crate) name: &'static str,
     pub(crate) debian: Debian,
 }
 
-/// The label by which an image of an older package list is known.
+/// The label that identifies images of an older package list.
 const CONTENT_LABEL: &str = "sandbox.xtask.content";
 
 impl Image {
-    /// The full name, as an engine knows it.
+    /// The full name in an engine.
     pub(crate) fn reference(&self) -> String {
         format!("localhost/{}:{}", self.name, self.debian.suite)
     }
 }
 
-/// Makes and imports the image unless the engine has it.
+/// Builds and imports the image unless the engine has it.
 pub(crate) fn ensure_image(socket: &Socket, image: &Image) -> Result<()> {
     let reference = image.reference();
     let content = image.debian.monthly_key();
@@ -40,7 +40,7 @@ pub(crate) fn ensure_image(socket: &Socket, image: &Image) -> Result<()> {
             .send_file("POST", &target, &tar)?
             .ok()
             .map(drop)
-            .with_context(|| format!("cannot import {reference}"))
+            .with_context(|| format!("failed to import {reference}"))
     })
 }
 
@@ -50,7 +50,7 @@ fn content_of(socket: &Socket, reference: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     let inspected: serde_json::Value =
-        serde_json::from_str(&answer.ok()?).context("the engine's answer is no JSON")?;
+        serde_json::from_str(&answer.ok()?).context("the engine's response is not JSON")?;
     Ok(inspected
         .pointer(&format!("/Labels/{CONTENT_LABEL}"))
         .and_then(|label| label.as_str())

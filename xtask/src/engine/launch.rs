@@ -10,25 +10,26 @@ use crate::apt::{self, Needed};
 use crate::process::{self, command};
 use crate::workspace;
 
-/// How an engine is kept apart from the machine.
+/// How an engine is separated from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Separation {
-    /// A root folder, a network and mounts of its own.
+    /// Its own root folder, network and mounts.
     Root,
-    /// The same, with an ordinary user who runs the engine without root.
+    /// Like `Root`, with an ordinary user who runs the engine without root.
     OrdinaryUser,
-    /// The machine's podman as root: mounts of its own.
+    /// The machine's podman as root, with its own mounts.
     Mounts,
-    /// The machine's podman without root, which makes namespaces of its own.
+    /// The machine's podman without root, which creates its own namespaces.
     User,
 }
 
-/// What runs an engine's containers. Its API takes no runtime for one container.
+/// The runtime of an engine's containers. The API has no parameter for the runtime of one
+/// container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Runtime {
-    /// The one that podman prefers.
+    /// Podman's default.
     Own,
-    /// `runsc`, which gives each container a kernel of its own.
+    /// `runsc`, which gives each container its own kernel.
     Gvisor,
 }
 
@@ -37,19 +38,18 @@ pub(super) enum Runtime {
 pub(super) enum Storage {
     /// In its state folder.
     Folder,
-    /// On a file system of its own that can bound containers, which lies in a file of its state
+    /// On a separate file system that supports quotas for containers, in a file of its state
     /// folder.
     Quotas,
 }
 
-/// Runs inside a new mount namespace before the engine. Paths arrive as variables, never inside the
-/// text.
+/// Runs inside a new mount namespace before the engine. Paths are passed as variables, never inside
+/// the text.
 ///
-/// - Where cgroup v2 is mounted beside v1 (hybrid), podman takes the machine for one with cgroup v2
+/// - Where cgroup v2 is mounted next to v1 (hybrid), podman assumes that the machine has cgroup v2
 ///   and fails.
-/// - `/dev/shm`, like `/run` further down, is the engine's own: podman keeps locks and network
-///   state there under fixed names, and what is left there by an engine that was killed must not be
-///   seen by the next.
+/// - `/dev/shm`, like `/run` below, is separate for each engine: podman keeps locks and network
+///   state there under fixed names, and the next engine must not see those of a killed one.
 const OWN_MOUNTS: &str = "
 set -eu
 mount --make-rprivate /
@@ -57,8 +57,9 @@ if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 ";
 
-/// Makes a Debian folder the root, sharing the folders that callers mount from. `pivot_root`, not
-/// `chroot`: unpacking layers remounts `/`, which fails where `/` is not a mount point.
+/// Makes a Debian folder the root, and shares the folders that callers mount from. With
+/// `pivot_root`, not `chroot`: unpacking layers remounts `/`, which fails if `/` is not a mount
+/// point.
 const OWN_ROOT: &str = r#"
 mount --bind "$NEW_ROOT" "$NEW_ROOT"
 for folder in /proc /sys /dev /tmp; do mount --rbind "$folder" "$NEW_ROOT$folder"; done
@@ -72,11 +73,11 @@ cd /
 mount -t tmpfs -o mode=755 tmpfs /run
 "#;
 
-/// What a machine needs where podman runs without root. The device is a node of the engine's own:
-/// the machine's may be for root only.
+/// Prepares the machine for podman without root. The engine gets its own device node, since the
+/// machine's may be accessible only to root.
 const FOR_USER: &str = r#"
 if ! [ -e /dev/net/tun ]; then
-    echo "this machine has no tunnel device, which networks without root need: modprobe tun" >&2
+    echo "this machine has no tunnel device, which rootless networks require: modprobe tun" >&2
     exit 1
 fi
 mkdir -p "/run/user/$ORDINARY_USER" /run/devices "$STATE/home"
@@ -87,7 +88,7 @@ mount --bind /run/devices/tun /dev/net/tun
 mount --make-rshared /
 "#;
 
-/// The machine's `/run` stays: its resolver's configuration may lie there.
+/// The machine's `/run` stays: it may contain the resolver's configuration.
 const OWN_STATE: &str = r#"
 for folder in /run/containers /run/libpod /run/crun /run/netns; do
     mkdir -p "$folder"
@@ -104,7 +105,7 @@ mount -t btrfs -o loop "$STATE/disk.img" "$STATE/storage"
 const SERVE: &str = r#" --log-level warn system service --time=0 "unix://$SOCKET""#;
 
 impl Separation {
-    /// The script that becomes the engine.
+    /// The script that starts the engine by `exec`.
     pub(super) fn script(self, runtime: Runtime, storage: Storage) -> String {
         let before = match self {
             Self::Root => [OWN_MOUNTS, OWN_ROOT].concat(),
@@ -115,11 +116,12 @@ impl Separation {
         format!("{before}{}\nexec {}{}{SERVE}\n", storage.mount(), self.podman(), runtime.flags())
     }
 
-    /// A script that runs podman's command line where the engine runs, with the engine's storage.
+    /// A script that runs podman's command line in the engine's namespaces, with the engine's
+    /// storage.
     ///
-    /// `network` is the engine's namespace where it has one of its own. The service's process does
-    /// not show it: podman's first thread, which `/proc` shows, may have been left behind in a
-    /// container's.
+    /// `network` is the engine's namespace if it has its own. It is not taken from the service's
+    /// process: podman's first thread, which `/proc` shows, may still be in the namespace of a
+    /// container.
     pub(super) fn client_script(
         self,
         state: &Path,
@@ -136,7 +138,7 @@ impl Separation {
         };
         let (state, driver, podman) = (state.display(), storage.driver(state), self.podman());
         format!(
-            "#!/bin/sh\n# podman, beside the private engine: sees its mounts, its network and its storage.\n\
+            "#!/bin/sh\n# podman's command line for the private engine, with its mounts, network and storage.\n\
              export STATE='{state}' DRIVER={driver} PODMAN_IGNORE_CGROUPSV1_WARNING=1\n\
              export CONTAINERS_CONF=\"$STATE/containers.conf\" ORDINARY_USER={}\nexec {enter}{podman}{} \"$@\"\n",
             ordinary_user::ID,
@@ -159,7 +161,7 @@ impl Separation {
 }
 
 impl Runtime {
-    /// What selects it on podman's command line, with the space before it.
+    /// The flags that select it on podman's command line, with a leading space.
     fn flags(self) -> &'static str {
         match self {
             Self::Own => "",
@@ -168,24 +170,23 @@ impl Runtime {
     }
 }
 
-/// What `sandbox doctor` advises people with gVisor to give their engine.
+/// The hook that `sandbox doctor` recommends for engines with gVisor.
 const HOOK: &str = "crates/sandbox-cli/src/commands/doctor/gvisor-hook.json";
 
-/// Brings the engine the hook that an engine with gVisor needs, byte for byte as `sandbox doctor`
-/// prints it.
+/// Writes the hook that an engine with gVisor needs, byte for byte as `sandbox doctor` prints it.
 pub(super) fn write_hook(state: &Path) -> Result<()> {
     let (source, folder) = (workspace::root().join(HOOK), state.join("hooks"));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     fs::copy(&source, folder.join("sandbox.json"))
         .map(drop)
-        .with_context(|| format!("cannot copy {}", source.display()))
+        .with_context(|| format!("failed to copy {}", source.display()))
 }
 
 impl Storage {
-    /// Grows as it is written to.
+    /// The size of the sparse file, which grows on writes.
     const DISK: u64 = 4 << 30;
 
-    /// podman's name of what keeps layers.
+    /// The name of podman's storage driver.
     pub(super) fn driver(self, state: &Path) -> &'static str {
         match self {
             Self::Folder => folder_driver(state),
@@ -200,7 +201,7 @@ impl Storage {
         }
     }
 
-    /// Makes the file system unless it is there.
+    /// Creates the file system unless it exists.
     pub(super) fn prepare(self, state: &Path) -> Result<()> {
         let disk = state.join("disk.img");
         if self == Self::Folder || disk.exists() {
@@ -210,25 +211,25 @@ impl Storage {
         let unfinished = state.join("disk.unfinished");
         File::create(&unfinished)
             .and_then(|file| file.set_len(Self::DISK))
-            .with_context(|| format!("cannot make {}", unfinished.display()))?;
+            .with_context(|| format!("failed to create {}", unfinished.display()))?;
         process::run_quietly(command("mkfs.btrfs", ["--quiet", "--force"]).arg(&unfinished))?;
-        fs::rename(&unfinished, &disk).with_context(|| format!("cannot rename {}", unfinished.display()))
+        fs::rename(&unfinished, &disk).with_context(|| format!("failed to rename {}", unfinished.display()))
     }
 }
 
-/// Overlay storage cannot lie on an overlay, as inside a container.
+/// Overlay storage does not work on an overlay, as inside a container.
 fn folder_driver(state: &Path) -> &'static str {
     let kind = process::output(command("stat", ["-f", "-c", "%T"]).arg(state));
     if kind.is_ok_and(|kind| kind.trim() == "overlayfs") { "vfs" } else { "overlay" }
 }
 
-/// Writes the engine's containers.conf and gives its path.
+/// Writes the engine's containers.conf and returns its path.
 pub(super) fn write_configuration(state: &Path) -> Result<PathBuf> {
     let networks = state.join("networks");
-    fs::create_dir_all(&networks).with_context(|| format!("cannot make {}", networks.display()))?;
+    fs::create_dir_all(&networks).with_context(|| format!("failed to create {}", networks.display()))?;
     let text = configuration(&networks, capped_limits());
     let file = state.join("containers.conf");
-    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
     Ok(file)
 }
 
@@ -249,8 +250,8 @@ struct Limits {
     processes: u64,
 }
 
-/// podman raises two limits for every container; without `CAP_SYS_RESOURCE` the kernel refuses what
-/// is above ours.
+/// podman raises two limits for every container; without `CAP_SYS_RESOURCE` the kernel refuses
+/// values above our own.
 fn capped_limits() -> Option<Limits> {
     const CAP_SYS_RESOURCE: u64 = 1 << 24;
     let effective = process::proc_status("CapEff").and_then(|hex| u64::from_str_radix(&hex, 16).ok())?;
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_configured_only_where_they_must_be() {
+    fn limits_are_configured_only_where_necessary() {
         let with = configuration(Path::new("/n"), Some(Limits { files: 7, processes: 8 }));
         assert!(with.contains("default_ulimits = [\"nofile=7:7\", \"nproc=8:8\"]\n"), "{with}");
         assert!(!configuration(Path::new("/n"), None).contains("ulimits"));

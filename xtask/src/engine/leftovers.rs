@@ -1,8 +1,8 @@
-//! What an engine leaves behind: containers, their monitors, name servers.
+//! Remaining processes of an ended engine: containers, their monitors, name servers.
 //!
-//! Every such process lives in a mount namespace other than ours that has mounts from the engine's
-//! state folder, or of a file system in a file there, or it lives in the engine's network
-//! namespace. That is true of nothing else on the machine.
+//! Every such process is in a mount namespace other than ours, and either has mounts from the
+//! engine's state folder, or of a file system in a file there, or is in the engine's network
+//! namespace. No other process on the machine meets these conditions.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, command};
 
-/// Ends every process that an engine with this state folder or network namespace has left.
+/// Kills the remaining processes of the engine with this state folder or network namespace.
 pub(super) fn end(state: &Path, network: Option<&Path>) {
     let found = find(state, network);
     if !found.is_empty() {
@@ -22,12 +22,13 @@ pub(super) fn end(state: &Path, network: Option<&Path>) {
     await_detached(state);
 }
 
-/// The kernel unmounts what a namespace had, and detaches its loop devices, some time after its
-/// last process has ended. A file system that is still there must not be mounted a second time.
+/// Waits for the kernel, which unmounts the file systems of a namespace and detaches its loop
+/// devices some time after its last process has ended. A file system that is still mounted must not
+/// be mounted a second time.
 fn await_detached(state: &Path) {
     let deadline = Instant::now() + Duration::from_secs(10);
     let disk = state.join("disk.img").display().to_string();
-    // The name of a file in a namespace that is going away begins at the mount that it was in.
+    // In a namespace that is being removed, the path of a file starts at its mount.
     let is_attached = || backing_files().iter().any(|(_, file)| disk.ends_with(file.as_str()));
     while Instant::now() < deadline && is_attached() {
         std::thread::sleep(Duration::from_millis(20));
@@ -66,7 +67,7 @@ fn mounts_from(process: &str, sources: &[String]) -> bool {
         .is_ok_and(|text| sources.iter().any(|source| text.contains(source)))
 }
 
-/// The devices that stand for files below `state`, as `mountinfo` writes them between its blanks.
+/// The loop devices of files below `state`, as `mountinfo` writes them, with spaces around them.
 fn loop_devices(state: &str) -> Vec<String> {
     backing_files()
         .into_iter()
@@ -75,7 +76,7 @@ fn loop_devices(state: &str) -> Vec<String> {
         .collect()
 }
 
-/// The names of all loop devices that stand for a file, and the file.
+/// The names of all loop devices that have a backing file, and the file.
 fn backing_files() -> Vec<(String, String)> {
     let Ok(entries) = fs::read_dir("/sys/block") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Podman engines: the user's, or private ones with storage of their own.
+//! Podman engines: the user's, or private ones with separate storage.
 
 mod find;
 mod http;

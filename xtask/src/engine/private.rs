@@ -1,8 +1,8 @@
-//! A podman service with storage of its own, found again by whoever asks next.
+//! A podman service with separate storage, which later callers find again.
 //!
-//! Its state lies under `target/xtask/NAME`; its socket under a short folder in `/tmp`, since a
-//! socket's path must stay below 108 bytes. One that runs is reused; one that died is cleaned up
-//! and restarted.
+//! Its state is in `target/xtask/NAME`; its socket is in a short folder in `/tmp`, since a socket's
+//! path must be shorter than 108 bytes. A running service is reused; a dead one is cleaned up and
+//! restarted.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -26,7 +26,7 @@ use crate::report::{say, seconds};
 use crate::workspace;
 
 /// The engines that the project supports and tests: podman versions, each from the Debian release
-/// that has it, of root and of an ordinary user, gVisor, and storage with quotas.
+/// that has it, run by root and by an ordinary user, gVisor, and storage with quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Podman {
     /// 4.3.1, from Debian 12.
@@ -44,7 +44,7 @@ pub(crate) enum Podman {
     /// 5.4.2, with gVisor as the runtime of all containers.
     #[value(name = "gvisor")]
     Gvisor,
-    /// 5.4.2, with storage that can bound what a container writes.
+    /// 5.4.2, with storage that supports quotas for the writes of a container.
     #[value(name = "quota")]
     Quota,
 }
@@ -85,13 +85,13 @@ const PODMAN_FIVE: Debian = Debian {
     ],
 };
 
-/// What takes the place of a GPU in the tests: a device that the engine's host describes.
+/// A device that the engine's host describes, which replaces a GPU in the tests.
 const DESCRIBED_DEVICE: &str = r#"{"cdiVersion": "0.5.0", "kind": "sandbox.test/device", "devices": [
 {"name": "zero", "containerEdits": {"deviceNodes": [{"path": "/dev/described", "hostPath": "/dev/zero"}]}}]}
 "#;
 
 impl Podman {
-    /// The engine's name: of its state folder, its socket, its namespaces.
+    /// The engine's name, which its state folder, socket and namespaces have.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Four => "podman4",
@@ -103,7 +103,7 @@ impl Podman {
         }
     }
 
-    /// The end-to-end tests that are for it.
+    /// The test binary for this engine.
     pub(crate) fn tests(self) -> &'static str {
         match self {
             Self::Four | Self::Five | Self::FourRootless | Self::FiveRootless => "e2e",
@@ -112,7 +112,7 @@ impl Podman {
         }
     }
 
-    /// The Debian system that it runs in, made once for all engines that share it.
+    /// The Debian system that it runs in, built once for all engines that share it.
     fn root(self) -> Result<PathBuf> {
         match self {
             Self::Four | Self::FourRootless => PODMAN_FOUR.folder("podman4"),
@@ -120,7 +120,7 @@ impl Podman {
         }
     }
 
-    /// The program that runs its containers.
+    /// The runtime of its containers.
     fn runtime(self) -> Runtime {
         match self {
             Self::Gvisor => Runtime::Gvisor,
@@ -173,7 +173,7 @@ impl PrivateEngine {
         self.podman.is_some_and(Podman::is_rootless)
     }
 
-    /// What selects it on the command line, with the space before it.
+    /// The flag that selects it on the command line, with a leading space.
     pub(crate) fn version_flag(&self) -> String {
         let name = self.podman.and_then(|podman| podman.to_possible_value());
         name.map_or(String::new(), |name| format!(" --podman {}", name.get_name()))
@@ -183,19 +183,19 @@ impl PrivateEngine {
         &self.socket
     }
 
-    /// The process that serves, if it does.
+    /// The process of the service, if it is running.
     pub(crate) fn pid(&self) -> Option<u32> {
         let pid: u32 = fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()?;
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        // The kernel gives process numbers out again: only one that serves our socket is ours.
+        // The kernel reuses process ids: only a process that serves our socket is the engine.
         String::from_utf8_lossy(&line).contains(&self.socket.url()).then_some(pid)
     }
 
-    /// Starts the engine unless it runs; gives its version.
+    /// Starts the engine unless it is running; returns its version.
     pub(crate) fn ensure(&self) -> Result<String> {
         let _lock = self.lock()?;
         if self.runtime() == Runtime::Gvisor {
-            // Podman reads it for each container.
+            // Podman reads the hook for each container.
             launch::write_hook(&self.state)?;
         }
         if self.pid().is_some()
@@ -207,7 +207,8 @@ impl PrivateEngine {
         self.start()
     }
 
-    /// Ends the engine with its containers and namespaces. What is not there is no fault.
+    /// Stops the engine and removes its containers and namespaces. It is not an error if they do
+    /// not exist.
     pub(crate) fn stop(&self) -> Result<()> {
         let _lock = self.lock()?;
         if ping(&self.socket).is_some() {
@@ -225,20 +226,20 @@ impl PrivateEngine {
         let mut launch = self.launch_command()?;
         self.write_client()?;
         let log = self.state.join("service.log");
-        let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let output = File::create(&log).with_context(|| format!("failed to write {}", log.display()))?;
         launch.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
-        // A group of its own: Ctrl-C in the terminal that started it does not end it.
+        // In its own process group, Ctrl-C in the terminal that started it does not end it.
         let mut child = launch.process_group(0).spawn()?;
         fs::write(self.pid_file(), child.id().to_string())?;
         let version = self.await_ping(&mut child, &log)?;
-        // What an engine that was killed had running is dead; only its names are still taken.
+        // The containers of a killed engine are dead, but their names are still in use.
         self.remove_containers();
         say(format!("podman {version} serves {} ({})", self.socket.url(), seconds(begin.elapsed())));
         Ok(version)
     }
 
-    /// Every program in the chain replaces itself by the next, so that the child's number becomes
-    /// the engine's.
+    /// Every program in the chain replaces itself by the next, so that the child's id is that of
+    /// the engine.
     fn launch_command(&self) -> Result<Command> {
         apt::ensure(&[Needed { program: "unshare", package: "util-linux" }])?;
         let separation = self.separation();
@@ -300,24 +301,23 @@ impl PrivateEngine {
             bail!("a private {} needs root, for mount and network namespaces", podman.name());
         }
         let root = podman.root()?;
-        // Containers ask the world for names, never the machine's own resolver.
+        // Containers resolve names in the world, never with the machine's own resolver.
         for (file, text) in [
             ("etc/resolv.conf", "nameserver 203.0.113.10\n"),
-            // Without it podman asks the name server for `localhost`, and waits where there is
-            // none.
+            // Without it podman asks the name server for `localhost`, and waits if there is none.
             ("etc/hosts", "127.0.0.1 localhost\n"),
             ("etc/cdi/sandbox-test.json", DESCRIBED_DEVICE),
         ] {
             let file = root.join(file);
             fs::create_dir_all(file.parent().unwrap_or(&file))?;
-            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         }
         ordinary_user::add(&root)?;
         Ok(root)
     }
 
-    /// Waits until the engine answers. The socket's appearing cannot be awaited without the
-    /// engine's help.
+    /// Waits until the engine responds. It polls, since the engine does not report when its socket
+    /// exists.
     fn await_ping(&self, child: &mut Child, log: &Path) -> Result<String> {
         let deadline = Instant::now() + Duration::from_mins(1);
         while Instant::now() < deadline {
@@ -326,14 +326,15 @@ impl PrivateEngine {
             }
             if let Some(status) = child.try_wait()? {
                 let text = fs::read_to_string(log).unwrap_or_default();
-                bail!("the engine ended with {status} before it served; it said:\n{text}");
+                bail!("the engine ended with {status} before it responded; its output was:\n{text}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        bail!("the engine did not answer within a minute; see {}", log.display())
+        bail!("the engine did not respond within a minute; see {}", log.display())
     }
 
-    /// Ends whatever an engine has left, also one that was killed.
+    /// Ends all remaining processes of an engine, even of a killed one, and removes its pid file
+    /// and socket.
     fn clean_up(&self) {
         if let Some(pid) = self.pid() {
             drop(process::run_quietly(&mut command("kill", ["-TERM", &pid.to_string()])));
@@ -347,7 +348,7 @@ impl PrivateEngine {
         drop(fs::remove_file(self.socket.path()));
     }
 
-    /// Through the engine, so that it takes down cgroups and bridges as well.
+    /// Removes containers through the engine, so that it removes cgroups and bridges as well.
     fn remove_containers(&self) {
         let Ok(text) = self
             .socket
@@ -364,33 +365,33 @@ impl PrivateEngine {
         }
     }
 
-    /// A `podman` for people, which sees what the engine sees. The tasks themselves use the socket
-    /// alone.
+    /// Writes a `podman` for users that runs in the engine's namespaces. The tasks themselves use
+    /// only the socket.
     fn write_client(&self) -> Result<()> {
         let file = self.client();
         let network = self.network().map(|pair| Pair::path(&pair.host));
         let text =
             self.separation().client_script(&self.state, network.as_deref(), self.runtime(), self.storage());
-        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
         Ok(())
     }
 
-    /// A TCP service on all addresses of the engine's host, for tests that have no right to put one
-    /// up.
+    /// Starts a TCP service on all addresses of the engine's host, for tests without the permission
+    /// to start one.
     pub(crate) fn host_service(&self, port: u16) -> Result<HostService> {
         let (Some(podman), Some(pair)) = (self.podman, self.network()) else {
-            bail!("the machine's own podman has no host of its own");
+            bail!("the machine's own podman has no separate host");
         };
         let busybox = podman.root()?.join("usr/bin/busybox");
         let mut serve = netns::enter(&pair.host, []);
         serve.arg(busybox).args(["nc", "-ll", "-p"]);
         serve.args([port.to_string().as_str(), "-e", "/bin/true"]);
         let child = serve.stdin(Stdio::null()).spawn();
-        child.map(HostService).context("cannot put up a service of the host")
+        child.map(HostService).context("failed to start a service of the host")
     }
 
-    /// The `podman` for people.
+    /// The path of the `podman` for users.
     pub(crate) fn client(&self) -> PathBuf {
         self.state.join("podman")
     }
@@ -399,27 +400,29 @@ impl PrivateEngine {
         self.state.join("pid")
     }
 
-    /// Two callers at once must not both start it.
+    /// Concurrent callers must not both start the engine.
     fn lock(&self) -> Result<File> {
-        fs::create_dir_all(&self.state).with_context(|| format!("cannot make {}", self.state.display()))?;
+        fs::create_dir_all(&self.state)
+            .with_context(|| format!("failed to create {}", self.state.display()))?;
         let path = self.state.join("lock");
-        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+        let file = File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
+        file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
         Ok(file)
     }
 }
 
-/// It goes with this value.
+/// A service of the host, which ends when this value is dropped.
 pub(crate) struct HostService(Child);
 
 impl Drop for HostService {
     fn drop(&mut self) {
-        // One that has ended by itself is not a fault here: the tests' controls miss it.
+        // It is not an error here if the service has ended by itself: the tests' controls detect
+        // that.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
 
-/// podman and what it needs for bridges, for an engine on the machine itself.
+/// Installs podman and its dependencies for bridges, for an engine on the machine itself.
 fn install_podman() -> Result<()> {
     let netavark =
         ["/usr/libexec/podman", "/usr/lib/podman"].iter().any(|f| Path::new(f).join("netavark").exists());
@@ -440,13 +443,14 @@ fn install_podman() -> Result<()> {
     ])
 }
 
-/// Only the owner of an engine reaches its socket.
+/// The folder of the socket, which only the owner of the engine can enter.
 fn socket_folder(podman: Option<Podman>) -> PathBuf {
     let owner = if podman.is_some_and(Podman::is_rootless) { "-user" } else { "" };
     PathBuf::from(format!("/tmp/sbx-{}{owner}", workspace::tag()))
 }
 
-/// The folder's name can be guessed, so whoever may have made it before us is checked.
+/// Creates the folder, and checks its owner: the name is predictable, so another user may have
+/// created it first.
 fn make_socket_folder(folder: &Path) -> Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let found = fs::symlink_metadata(folder)?;

@@ -1,4 +1,4 @@
-//! Images that hold one static program and nothing else.
+//! Images that contain one static program and nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::process::{self, command};
 use crate::report::step;
 use crate::workspace;
 
-/// Brings the program into the engine unless it is there; returns the image's reference, which
-/// identifies its content.
+/// Imports an image of the program into the engine unless it exists; returns the image's reference,
+/// which identifies its content.
 pub(crate) fn ensure_program_image(socket: &Socket, name: &str, program: &Path) -> Result<String> {
-    let bytes = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
+    let bytes = fs::read(program).with_context(|| format!("failed to read {}", program.display()))?;
     let reference = format!("localhost/{name}:{:016x}", workspace::fingerprint(&bytes));
     let found = socket.request("GET", &format!("/v4.0.0/libpod/images/{reference}/exists"))?;
     if found.status == 204 {
@@ -24,7 +24,7 @@ pub(crate) fn ensure_program_image(socket: &Socket, name: &str, program: &Path) 
         let target = format!("/v4.0.0/libpod/images/import?reference={reference}");
         let imported = socket.send_file("POST", &target, &tar)?.ok();
         drop(fs::remove_file(&tar));
-        imported.map(drop).with_context(|| format!("cannot import {reference}"))
+        imported.map(drop).with_context(|| format!("failed to import {reference}"))
     })?;
     Ok(reference)
 }

@@ -1,4 +1,4 @@
-//! An engine that is slow, cut off, talks nonsense, fails, is stopped or killed.
+//! Storms of an engine that is slow, cut off, answers with nonsense, fails, is stopped or killed.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -14,20 +14,19 @@ use super::inventory::Inventory;
 use super::report::{Report, spread};
 use crate::process::{self, command};
 
-/// How long a command may take on an engine that is not well: the longest deadline of a call, and
-/// some more.
+/// The time limit of a command on a broken engine: more than the longest deadline of a call.
 const TIMEOUT: Duration = Duration::from_mins(5);
 const KILLED: &str = "Killed";
-/// Connections that a run makes, at least: a fault in each of them in turn.
+/// The minimum number of connections of a run: each has a fault in turn.
 const CALLS: u32 = 30;
 
-/// Two thirds of the rounds have a fault in one call, each fault and call in turn; in one third the
-/// service is stopped or killed.
+/// In two thirds of the rounds, one call has a fault, each fault and call in turn; in one third,
+/// the service is stopped or killed.
 pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let mut report = Report::default();
     for _ in 0..2 {
         if let Some(problem) = field.next_run()? {
-            bail!("it does not work without a storm: {problem}");
+            bail!("a run without a storm failed: {problem}");
         }
     }
     let mut before = Inventory::settled(field)?;
@@ -46,11 +45,11 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
         let kind = what.split(':').next().unwrap_or(&what).to_owned();
         *results.entry(format!("{kind}: {verdict}")).or_default() += 1;
         if verdict.starts_with("BAD") {
-            let said = String::from_utf8_lossy(&output.stderr);
-            report.fault(format!("{what}: {verdict}: {}", said.trim()));
+            let text = String::from_utf8_lossy(&output.stderr);
+            report.problem(format!("{what}: {verdict}: {}", text.trim()));
         }
         if let Some(problem) = field.next_run()? {
-            report.fault(format!("the run after {what} failed: {problem}"));
+            report.problem(format!("the run after {what} failed: {problem}"));
         }
         if what.starts_with(KILLED) {
             before.excuse(&Inventory::settled(field)?);
@@ -63,13 +62,13 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     report.row("a run in the storm", spread(times));
     Inventory::settled(field)?;
     if let Some(problem) = field.next_run()? {
-        report.fault(format!("the last run failed: {problem}"));
+        report.problem(format!("the last run failed: {problem}"));
     }
     Inventory::settled(field)?.compare(&before, &mut report);
     Ok(report)
 }
 
-/// It succeeds whole, or says why not; nothing else.
+/// A run must succeed with its complete output, or fail with a reason.
 fn verdict(output: &Output) -> String {
     let whole = output.stdout == b"whole\n";
     match output.status.code() {
@@ -81,7 +80,7 @@ fn verdict(output: &Output) -> String {
     }
 }
 
-/// One call goes wrong.
+/// Runs with a fault in one call.
 fn faulty(field: &Field, number: u32) -> Result<(String, Output)> {
     let fault = Fault::number(number);
     let at = number / 4 % CALLS;
@@ -92,7 +91,7 @@ fn faulty(field: &Field, number: u32) -> Result<(String, Output)> {
     Ok((format!("{what}: call {at}"), output))
 }
 
-/// The service is stopped for some seconds, or killed, at a random moment of a run.
+/// Stops the service for some seconds, or kills it, at a random moment of a run.
 fn unwell(field: &Field, number: u32, random: &mut Random) -> Result<(String, Output)> {
     let mut service = Service::start(field)?;
     let run = field
@@ -118,7 +117,7 @@ fn unwell(field: &Field, number: u32, random: &mut Random) -> Result<(String, Ou
     Ok((format!("{what}: after {} ms", moment.as_millis()), output))
 }
 
-/// A second service on the engine's storage; it ends with this value.
+/// A second service on the engine's storage, which ends when this value is dropped.
 struct Service {
     child: Child,
     socket: PathBuf,
@@ -139,9 +138,9 @@ impl Service {
         let deadline = Instant::now() + Duration::from_mins(1);
         while UnixStream::connect(&service.socket).is_err() {
             if Instant::now() > deadline {
-                bail!("the second service does not listen");
+                bail!("the second service did not start to listen");
             }
-            // tidy: sleep: a socket's appearing cannot be awaited without the engine's help.
+            // tidy: sleep: the engine does not report when its socket exists.
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(service)

@@ -1,4 +1,4 @@
-//! A socket before an engine's that lets calls go wrong.
+//! A socket in front of an engine's that injects faults into calls.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -10,21 +10,21 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// What goes wrong with one connection.
+/// The fault of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The answer begins late.
+    /// The response begins late.
     Slow,
-    /// The answer ends after some bytes.
+    /// The response ends after some bytes.
     Cut,
-    /// The answer is no HTTP.
+    /// The response is not HTTP.
     Nonsense,
-    /// The answer is a failure of the engine.
+    /// The response is a failure of the engine.
     Failure,
 }
 
 impl Fault {
-    /// Each in turn.
+    /// Returns each fault in turn.
     pub(super) fn number(number: u32) -> Self {
         match number % 4 {
             0 => Self::Slow,
@@ -35,11 +35,11 @@ impl Fault {
     }
 
     const DELAY: Duration = Duration::from_secs(3);
-    /// In the middle of most answers.
+    /// Bytes before the cut, in the middle of most responses.
     const WHOLE: usize = 60;
 }
 
-/// The socket; it goes with this value.
+/// The socket, which is removed when this value is dropped.
 pub(super) struct Faulty {
     path: PathBuf,
     ended: Arc<AtomicBool>,
@@ -47,12 +47,12 @@ pub(super) struct Faulty {
 }
 
 impl Faulty {
-    /// Listens at `path`; connection number `at` has the fault, the others are passed on to
+    /// Listens at `path`; connection number `at` has the fault, the others are forwarded to
     /// `engine`.
     pub(super) fn listen(path: PathBuf, engine: &Path, fault: Fault, at: u32) -> Result<Self> {
         drop(std::fs::remove_file(&path));
         let listener =
-            UnixListener::bind(&path).with_context(|| format!("cannot listen at {}", path.display()))?;
+            UnixListener::bind(&path).with_context(|| format!("failed to listen at {}", path.display()))?;
         let (ended, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let faulty = Self { path, ended: Arc::clone(&ended), seen: Arc::clone(&seen) };
         let engine = engine.to_owned();
@@ -74,7 +74,7 @@ impl Faulty {
         &self.path
     }
 
-    /// How many connections there were.
+    /// The number of connections so far.
     pub(super) fn seen(&self) -> u32 {
         self.seen.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Where storms take place: an engine, a project, and a state folder that nothing else uses.
+//! The environment of storms: an engine, a project, and a state folder that nothing else uses.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -14,10 +14,10 @@ use crate::netns::Pair;
 use crate::process::{self, command};
 use crate::workspace;
 
-/// The prefix of everything that storms make.
+/// The prefix of everything that storms create.
 pub(super) const PREFIX: &str = "storm";
 
-/// A stand-in for Claude Code.
+/// A program that replaces Claude Code.
 const AGENT: &str = r#"#!/bin/bash
 echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
 for i in {1..10}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; done
@@ -28,8 +28,8 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"hi","sessi
 pub(crate) struct Field {
     pub(super) socket: Socket,
     pub(super) engine: u32,
-    /// The network that the engine's bridges are in. That of the process is another where podman
-    /// left its first thread in a container's.
+    /// The network namespace of the engine's bridges. That of the process is another one if podman
+    /// left its first thread in the namespace of a container.
     pub(super) network: PathBuf,
     /// Podman's command line for the engine's storage.
     pub(super) client: PathBuf,
@@ -39,11 +39,11 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// One without anything of earlier storms.
+    /// Creates a new environment, without files of earlier storms.
     pub(crate) fn new(engine: &PrivateEngine, sandbox: PathBuf, proxy: &Path, image: &str) -> Result<Self> {
         let field = Self {
             socket: engine.socket().clone(),
-            engine: engine.pid().context("the engine does not run")?,
+            engine: engine.pid().context("the engine is not running")?,
             network: Pair::path(&engine.network().context("the engine has no network of its own")?.host),
             client: engine.client(),
             folder: workspace::state().join("storm"),
@@ -73,7 +73,7 @@ impl Field {
 
     /// The `sandbox` command in the project.
     pub(super) fn sandbox(&self, args: &[&str]) -> Command {
-        // The settings are the storm's own.
+        // The storm has written the settings itself, so it trusts them.
         let mut sandbox = command(&self.sandbox, ["--trust"]);
         sandbox
             .args(args)
@@ -88,7 +88,7 @@ impl Field {
         sandbox
     }
 
-    /// What a storm runs and kills: one of each kind in turn.
+    /// The name and arguments of a command that a storm runs and kills; each kind in turn.
     pub(super) fn kind(&self, number: u32) -> (&'static str, Vec<String>) {
         let script = ["--", "bash", "-c", "echo begun; sleep 0.2; echo ended"].map(str::to_owned);
         let (name, mut words) = match number % 4 {
@@ -106,7 +106,7 @@ impl Field {
         (name, words)
     }
 
-    /// Runs `sandbox run -- true` on the engine itself; why it went wrong, if it did.
+    /// Runs `sandbox run -- echo` on the engine itself; returns the problem of a failed run.
     pub(super) fn next_run(&self) -> Result<Option<String>> {
         let output = output_within(
             self.sandbox(&["run", "--", "echo", "whole"]).stdout(Stdio::piped()).stderr(Stdio::piped()),
@@ -114,12 +114,12 @@ impl Field {
         )?;
         let well = output.status.success() && output.stdout == b"whole\n";
         Ok((!well).then(|| {
-            let said = String::from_utf8_lossy(&output.stderr);
-            format!("{}: {}", output.status, said.trim())
+            let text = String::from_utf8_lossy(&output.stderr);
+            format!("{}: {}", output.status, text.trim())
         }))
     }
 
-    /// Starts a task that goes on until it is asked to end.
+    /// Starts a task that continues until it is asked to end.
     pub(super) fn bystander(&self) -> Result<Child> {
         let script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.1; done";
         let mut child = self.sandbox(&["run", "--", "bash", "-c", script]).stdout(Stdio::piped()).spawn()?;
@@ -127,12 +127,12 @@ impl Field {
         let stdout = child.stdout.take().context("a pipe")?;
         BufReader::new(stdout).read_line(&mut line)?;
         if line != "ready\n" {
-            bail!("the bystander does not start");
+            bail!("the bystander did not start");
         }
         Ok(child)
     }
 
-    /// Ends the bystander; whether it had been left alone until then.
+    /// Ends the bystander; returns whether it was undisturbed until then.
     pub(super) fn release(mut bystander: Child) -> Result<bool> {
         let undisturbed = bystander.try_wait()?.is_none();
         process::run_quietly(&mut command("kill", ["-TERM", &bystander.id().to_string()]))?;
@@ -148,13 +148,13 @@ impl Field {
         self.folder.join("session")
     }
 
-    /// A place for a socket, whose path must be short.
+    /// A path for a socket, which must be short.
     pub(super) fn socket_at(&self, name: &str) -> PathBuf {
         self.socket.path().with_file_name(name)
     }
 }
 
-/// Runs a command to its end, or kills it when its time is over.
+/// Runs a command, and kills it after the time limit.
 pub(super) fn output_within(command: &mut Command, limit: Duration) -> Result<Output> {
     let child = command.spawn()?;
     let id = child.id();
@@ -170,7 +170,7 @@ pub(super) fn output_within(command: &mut Command, limit: Duration) -> Result<Ou
     Ok(output)
 }
 
-/// Numbers that are the same for the same seed.
+/// Random numbers that are reproducible from a seed.
 pub(super) struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! What there is on the engine and its host: containers, networks, mounts, interfaces, rules,
+//! The inventory of an engine and its host: containers, networks, mounts, interfaces, rules,
 //! processes, files.
 
 use std::fs;
@@ -13,15 +13,15 @@ use super::field::{Field, PREFIX};
 use super::report::Report;
 use crate::process::{self, command};
 
-/// What only the engine can remove: a service that is killed in the middle of a start leaves some,
-/// see `docs/reliability.md`.
+/// Objects that only the engine can remove: a service that is killed during a start does not remove
+/// them, see `docs/reliability.md`.
 const OF_THE_ENGINE: [&str; 4] = ["mounts", "interfaces", "network namespaces", "rules"];
 
-/// How much there is of each.
+/// The number of objects of each kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Inventory {
     counts: Vec<(&'static str, u64)>,
-    /// KiB that the engine's service holds, and its open descriptors: they come and go.
+    /// The resident memory of the engine's service in KiB, and its open descriptors: they vary.
     pub(super) resident: u64,
     pub(super) descriptors: u64,
     /// Files of the state folder.
@@ -48,12 +48,12 @@ impl Inventory {
         })
     }
 
-    /// What there is once the engine makes nothing more, or after two minutes.
+    /// The inventory once its counts no longer change, or after two minutes.
     pub(super) fn settled(field: &Field) -> Result<Self> {
         let deadline = Instant::now() + Duration::from_mins(2);
         let mut before = Self::take(field)?;
         loop {
-            // tidy: sleep: there is no event for an engine that makes nothing more.
+            // tidy: sleep: there is no event for an idle engine.
             std::thread::sleep(Duration::from_secs(2));
             let now = Self::take(field)?;
             if now.counts == before.counts || Instant::now() > deadline {
@@ -69,7 +69,8 @@ impl Inventory {
         found.map_or(0, |(_, count)| *count)
     }
 
-    /// What a killed engine has left of its own `now` counts as having been there.
+    /// Adds the objects that a killed engine did not remove to this inventory, so that they do not
+    /// count as left.
     pub(super) fn excuse(&mut self, now: &Self) {
         for ((name, then), (_, now)) in self.counts.iter_mut().zip(&now.counts) {
             if OF_THE_ENGINE.contains(name) {
@@ -78,12 +79,12 @@ impl Inventory {
         }
     }
 
-    /// Compares with what there was before a storm: nothing may be more.
+    /// Compares with the inventory before a storm: no count may have increased.
     pub(super) fn compare(&self, before: &Self, report: &mut Report) {
         let mut left = Vec::new();
         for ((name, now), (_, then)) in self.counts.iter().zip(&before.counts) {
             if now > then {
-                report.fault(format!("{} {name} are left", now - then));
+                report.problem(format!("{} {name} are left", now - then));
             }
             left.push(format!("{name} {}", now.saturating_sub(*then)));
         }
@@ -124,14 +125,15 @@ fn status(process: &str, field: &str) -> u64 {
     number.unwrap_or(0)
 }
 
-/// Lines that `program` prints among the engine's files, in the network of its bridges.
+/// The number of lines that `program` prints in the engine's mount namespace and the network
+/// namespace of its bridges.
 fn printed(field: &Field, program: &[&str]) -> u64 {
     let mut enter = command("nsenter", ["--target", &field.engine.to_string(), "--mount", "--root"]);
     enter.arg(format!("--net={}", field.network.display())).arg("--").args(program);
     process::output(&mut enter).unwrap_or_default().lines().count() as u64
 }
 
-/// Processes beside containers, which live in the engine's mount namespace.
+/// The number of container monitors, which are in the engine's mount namespace.
 fn monitors(engine: &str) -> u64 {
     let namespace = |process: &Path| fs::metadata(process.join("ns/mnt")).ok().map(|facts| facts.ino());
     let own = namespace(Path::new(engine));

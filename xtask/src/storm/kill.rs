@@ -1,5 +1,5 @@
-//! SIGKILL of the command, one or several at once, beside a task that must not notice; the next run
-//! must be as if nothing had been.
+//! Storms of SIGKILL to one or several commands, during a task that must not be disturbed; the next
+//! run must not be affected.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -13,14 +13,14 @@ use super::field::{Field, Random};
 use super::inventory::Inventory;
 use super::report::{Report, spread};
 
-/// What `-vv` says at steps of a task: a kill right after each.
+/// Reports of `-vv` at the steps of a task; a command is killed right after one of them.
 const STEPS: [&str; 6] = ["instance lock", "created", "started", "ended", "removed", "connected"];
 
-/// How many are killed together at a random moment.
+/// The number of commands that are killed together at a random moment.
 const TOGETHER: u32 = 3;
 
-/// So many rounds: in every other one several are killed at a random moment, in the others one is
-/// at a step.
+/// Runs `rounds` rounds: in every other one several commands are killed at a random moment, in the
+/// others one is killed at a step.
 pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let mut report = Report::default();
     let mut random = Random::new(seed);
@@ -47,17 +47,17 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
         left += u32::from(remains.count("containers") > before.count("containers"));
         let begun = Instant::now();
         if let Some(problem) = field.next_run()? {
-            report.fault(format!("the run after {name} was killed at {moment} failed: {problem}"));
+            report.problem(format!("the run after {name} was killed at {moment} failed: {problem}"));
         }
         next.push(begun.elapsed().as_secs_f64());
         if let Some(problem) = broken_session(field) {
-            report.fault(format!("the session after {name} was killed at {moment}: {problem}"));
+            report.problem(format!("the session after {name} was killed at {moment}: {problem}"));
         }
     }
-    // What an engine was asked to make before the kill may come after the sweep.
+    // Objects that the engine was asked to create before the kill may appear after the sweep.
     Inventory::settled(field)?;
     if let Some(problem) = field.next_run()? {
-        report.fault(format!("the last run failed: {problem}"));
+        report.problem(format!("the last run failed: {problem}"));
     }
     let after = Inventory::settled(field)?;
     report.row(
@@ -70,12 +70,13 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let undisturbed = Field::release(bystander)?;
     report.row("bystander disturbed", if undisturbed { "no" } else { "yes" });
     if !undisturbed {
-        report.fault("the bystander was disturbed");
+        report.problem("the bystander was disturbed");
     }
     Ok(report)
 }
 
-/// How long a whole one takes; each kind once, since the first makes the image.
+/// The duration of a complete `run`. Each kind runs once before, since the first one builds the
+/// image.
 fn whole(field: &Field) -> Result<Duration> {
     let mut took = Duration::ZERO;
     for number in (0..4).chain([0]) {
@@ -84,7 +85,7 @@ fn whole(field: &Field) -> Result<Duration> {
         let status = command(field, &words).status()?;
         took = begun.elapsed();
         if !status.success() {
-            bail!("`{name}` does not work: {status}");
+            bail!("`{name}` failed: {status}");
         }
     }
     Ok(took)
@@ -94,7 +95,7 @@ fn command(field: &Field, words: &[String]) -> std::process::Command {
     field.sandbox(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Gives how many had ended before.
+/// Starts commands and kills them after `delay`; returns how many had already ended.
 fn kill_after(field: &Field, together: &[Vec<String>], delay: Duration) -> Result<u32> {
     let mut children = Vec::new();
     for words in together {
@@ -109,7 +110,7 @@ fn kill_after(field: &Field, together: &[Vec<String>], delay: Duration) -> Resul
     Ok(ended)
 }
 
-/// Kills it when it says that it did `step`; whether that was before its end.
+/// Starts a command and kills it when it reports `step`; returns whether that was before its end.
 fn kill_at(field: &Field, words: &[String], step: &str) -> Result<bool> {
     let verbose: Vec<&str> = ["-vv"].into_iter().chain(words.iter().map(String::as_str)).collect();
     let mut child = field.sandbox(&verbose).stderr(Stdio::piped()).spawn()?;
@@ -129,7 +130,7 @@ fn kill(child: &mut Child) -> Result<bool> {
     Ok(runs)
 }
 
-/// What is wrong with the session that killed agents leave.
+/// The problem of the session of killed agents, if it is broken.
 fn broken_session(field: &Field) -> Option<String> {
     let text = fs::read_to_string(field.session().join("context.json")).ok()?;
     serde_json::from_str::<Value>(&text).err().map(|error| error.to_string())

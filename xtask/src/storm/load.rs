@@ -1,4 +1,4 @@
-//! Many tasks: at once, in a row, and idle.
+//! Storms of many tasks: concurrent, in sequence, and idle.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -10,14 +10,15 @@ use super::inventory::Inventory;
 use super::report::{Report, spread};
 use crate::process::{self, command};
 
-/// A tenth of `rounds` at once (at most 30), all of them in a row, and a third of them idle (at
-/// most 100).
+/// Runs a tenth of `rounds` concurrently (at most 30), all of them in sequence, and a third of them
+/// idle (at most 100).
 pub(crate) fn storm(field: &Field, rounds: u32) -> Result<Report> {
     let mut report = Report::default();
-    // The first one makes the image, the second what the engine keeps for ever.
+    // The first run builds the image, the second creates the objects that the engine keeps for
+    // ever.
     for _ in 0..2 {
         if let Some(problem) = field.next_run()? {
-            report.fault(format!("the first run failed: {problem}"));
+            report.problem(format!("the first run failed: {problem}"));
         }
     }
     let before = Inventory::settled(field)?;
@@ -37,7 +38,7 @@ fn at_once(field: &Field, count: u32, report: &mut Report) -> Result<()> {
     let good = ended_well(children, Some(0))?;
     report.row("at once", format!("{good} of {count} good in {:.1} s", begun.elapsed().as_secs_f64()));
     if good != count {
-        report.fault(format!("{} of {count} at once failed", count - good));
+        report.problem(format!("{} of {count} at once failed", count - good));
     }
     Ok(())
 }
@@ -54,7 +55,7 @@ fn in_a_row(field: &Field, count: u32, report: &mut Report) -> Result<()> {
     report.row("the first half", spread(times));
     report.row("the second half", spread(half));
     if good != count {
-        report.fault(format!("{} of {count} in a row failed", count - good));
+        report.problem(format!("{} of {count} in a row failed", count - good));
     }
     Ok(())
 }
@@ -72,7 +73,7 @@ fn idle(field: &Field, count: u32, before: &Inventory, report: &mut Report) -> R
     let during = Inventory::settled(field)?;
     let used = processor(field.engine);
     let span = Duration::from_secs(10);
-    // tidy: sleep: the time over which is measured.
+    // tidy: sleep: the duration of the measurement.
     std::thread::sleep(span);
     let ticks = processor(field.engine).saturating_sub(used);
     let tenths = ticks * 10 / span.as_secs();
@@ -92,14 +93,14 @@ fn idle(field: &Field, count: u32, before: &Inventory, report: &mut Report) -> R
     let begun = Instant::now();
     for task in &mut tasks {
         if task.try_wait()?.is_some() {
-            report.fault("an idle task ended by itself");
+            report.problem("an idle task ended by itself");
         }
         drop(process::run_quietly(&mut command("kill", ["-TERM", &task.id().to_string()])));
     }
     let good = ended_well(tasks, Some(143))?;
     report.row("all ended at once", format!("{good} of {count} in {:.1} s", begun.elapsed().as_secs_f64()));
     if good != count {
-        report.fault(format!("{} of {count} idle tasks did not end when asked to", count - good));
+        report.problem(format!("{} of {count} idle tasks did not end when asked to", count - good));
     }
     Ok(())
 }
@@ -115,7 +116,7 @@ fn ended_well(children: Vec<Child>, code: Option<i32>) -> Result<u32> {
 /// Hundredths of a second of processor time that the process has used.
 fn processor(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name may hold blanks; the fields after it do not.
+    // The name may contain spaces; the fields after it do not.
     let fields = text.rsplit(") ").next().unwrap_or_default().split(' ');
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }

@@ -1,4 +1,4 @@
-//! Storms: what a task and its engine are put through, and how what is left is counted.
+//! Storms: stress tests of tasks and their engine, with an inventory of the remaining objects.
 
 pub(crate) mod engine;
 mod faulty;

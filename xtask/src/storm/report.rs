@@ -1,29 +1,29 @@
-//! What a storm came to.
+//! The result of a storm.
 
 use std::fmt::Write as _;
 
-/// Rows of a table, and what must not be.
+/// The rows of a table, and problems.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     rows: Vec<(String, String)>,
-    /// What was left, lost or disturbed.
-    pub(crate) faults: Vec<String>,
+    /// Everything that was left, lost or disturbed.
+    pub(crate) problems: Vec<String>,
 }
 
 impl Report {
-    /// A figure.
+    /// Adds a row with a figure.
     pub(super) fn row(&mut self, what: impl Into<String>, figure: impl Into<String>) {
         self.rows.push((what.into(), figure.into()));
     }
 
-    /// Something that must not be; the first hundred are kept.
-    pub(super) fn fault(&mut self, what: impl Into<String>) {
-        if self.faults.len() < 100 {
-            self.faults.push(what.into());
+    /// Adds a problem; only the first hundred are kept.
+    pub(super) fn problem(&mut self, what: impl Into<String>) {
+        if self.problems.len() < 100 {
+            self.problems.push(what.into());
         }
     }
 
-    /// As a table.
+    /// The rows as a table.
     pub(crate) fn markdown(&self, version: &str) -> String {
         let mut text = format!("| | podman {version} |\n|---|---|\n");
         for (what, figure) in &self.rows {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_a_row_for_each_figure() {
+    fn table_has_a_row_for_each_figure() {
         let mut report = Report::default();
         report.row("tasks", "3 of 3");
         assert_eq!(report.markdown("5.4.2"), "| | podman 5.4.2 |\n|---|---|\n| tasks | 3 of 3 |\n");

@@ -1,4 +1,4 @@
-//! The dependency arrows between our crates, and what each must never link.
+//! The dependency arrows between our crates, and the packages that each must never link.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::source::Finding;
 use crate::cargo::{self, cargo};
 use crate::process;
 
-/// What a package may depend on among ours, and what it must not link at any depth.
+/// The packages of ours that a package may depend on, and those that it must not link at any depth.
 struct Rule {
     package: &'static str,
     may_use: &'static [&'static str],
@@ -18,7 +18,7 @@ struct Rule {
 
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
-/// Every member of the workspace has a rule; a new one must get its own.
+/// Every member of the workspace must have a rule.
 const RULES: [Rule; 26] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
@@ -136,7 +136,8 @@ const RULES: [Rule; 26] = [
     },
 ];
 
-/// Foreign interfaces and the packages that may depend on them: the others see the types of these.
+/// Third-party interfaces and the packages that may depend on them; others use the types of these
+/// packages.
 const INTERFACES: [(&str, &[&str]); 2] = [
     ("bollard", &["sandbox-podman"]),
     (
@@ -180,7 +181,7 @@ fn direct_of(member: &Value, ours: &BTreeSet<&str>) -> Vec<Finding> {
     };
     let dependencies = member.get("dependencies").and_then(Value::as_array).into_iter().flatten();
     dependencies
-        // Tests may look at what a crate itself may not.
+        // Tests may use packages that the crate itself may not.
         .filter(|dependency| dependency.get("kind").and_then(Value::as_str) != Some("dev"))
         .map(name)
         .filter(|dependency| {
@@ -204,7 +205,7 @@ fn forbidden(rule: &Rule, linked: &BTreeSet<String>) -> Vec<Finding> {
         .collect()
 }
 
-/// Everything that ends up in the package, with the features that it alone selects.
+/// All packages that are linked into `package`, with only the features that it selects itself.
 fn linked(package: &str) -> Result<BTreeSet<String>> {
     let args = ["tree", "--package", package, "--edges", "normal", "--prefix", "none", "--format", "{p}"];
     let text = process::output(&mut cargo(args))?;
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_against_the_design_are_found() {
+    fn forbidden_arrows_are_found() {
         let members = json!([
             {"name": "allowlist", "dependencies": [{"name": "sandbox", "kind": null}, {"name": "serde", "kind": null}]},
             {"name": "sandbox", "dependencies": [{"name": "allowlist", "kind": null}, {"name": "bollard", "kind": null}]},
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_more() {
+    fn dependencies_of_tests_are_not_checked() {
         let members = json!([
             {"name": "xtask", "dependencies": [{"name": "allowlist", "kind": "dev"}]},
             {"name": "allowlist", "dependencies": []},
@@ -251,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_a_rule_is_found() {
+    fn package_without_a_rule_is_found() {
         let members = json!([{"name": "newcomer", "dependencies": []}]);
         assert!(findings(&members)[0].contains("no dependency rule"));
     }
 
     #[test]
-    fn what_must_not_be_linked_is_found() {
+    fn forbidden_link_is_found() {
         let linked = BTreeSet::from(["tokio".to_owned(), "serde".to_owned()]);
         let of = |package: &str| {
             let rule = RULES.iter().find(|rule| rule.package == package).unwrap();

@@ -1,13 +1,13 @@
-//! What code must not name, and where.
+//! Code that is forbidden in parts of the repository.
 
 use super::source::{Finding, Source, is_comment};
 
-/// The reason that makes a sleep acceptable is on the line itself or shortly before it.
+/// The marker of the reason for a sleep, which must be on its line or shortly before it.
 const SLEEP_REASON: &str = "// tidy: sleep:";
 
 /// Everything this module checks.
 pub(crate) fn check_bans(source: &Source) -> Vec<Finding> {
-    // The rules are spelled out in this module.
+    // The rules themselves contain the forbidden code.
     if !source.is_rust() || source.is_under("xtask/src/tidy/") {
         return Vec::new();
     }
@@ -32,7 +32,7 @@ fn sleeps(source: &Source) -> Vec<Finding> {
             !is_comment(line) && (line.contains("thread::sleep") || line.contains("time::sleep"))
         })
         .filter(|(number, _)| !explained(*number))
-        .map(|(n, _)| source.finding(*n, format!("await an event, or say why not with `{SLEEP_REASON} …`")))
+        .map(|(n, _)| source.finding(*n, format!("await an event, or justify it with `{SLEEP_REASON} …`")))
         .collect()
 }
 
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_need_a_reason() {
+    fn sleep_without_a_reason_is_found() {
         check("crates/proxy/src/x.rs", "tokio::time::sleep(d).await", &["await an event"]);
         check(
             "crates/proxy/src/x.rs",
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_test_runs() {
+    fn ignored_test_is_found() {
         check("tests/src/x.rs", "    #[ignore = \"slow\"]", &["not a test"]);
     }
 }

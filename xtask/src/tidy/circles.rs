@@ -1,10 +1,11 @@
-//! Modules that use each other in a circle: none can be read, tested or moved without the others.
+//! Modules that use each other in a circle: none of them can be read, tested or moved without the
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{Finding, Source};
 
-/// The path of a module, from the folder of its crate.
+/// The path of a module, starting at the folder of its crate.
 type Module<'a> = Vec<&'a str>;
 
 /// Compares the modules of each folder with each other.
@@ -38,7 +39,7 @@ fn module(source: &Source) -> Module<'_> {
     names.filter(|name| !["lib", "main", "mod", "src"].contains(name)).collect()
 }
 
-/// The modules that only tests and fuzzers have.
+/// The modules that exist only in tests and fuzzers.
 fn tests_in<'a>(parent: &[&'a str], source: &'a Source) -> Vec<Module<'a>> {
     let lines = source.text.lines().zip(source.text.lines().skip(1));
     let tests = lines.filter(|(above, _)| above.starts_with("#[cfg(") && above.contains("test"));
@@ -47,7 +48,7 @@ fn tests_in<'a>(parent: &[&'a str], source: &'a Source) -> Vec<Module<'a>> {
     names.map(|name| [parent, &[name]].concat()).collect()
 }
 
-/// Every path into its own crate that `source` names outside of tests.
+/// All paths into its own crate that `source` uses outside of tests.
 fn uses<'a>(module: &[&'a str], source: &'a Source) -> Vec<Module<'a>> {
     let program = source.text.split("\n#[cfg(test)]\n").next().unwrap_or_default();
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_however_it_is_written_and_in_every_folder() {
+    fn circle_is_found_in_every_spelling_and_folder() {
         for (a, b) in [
             ("use crate::b::X;", "use super::a::Y;"),
             ("use crate::{\n    c::Z,\n    b::{self, X},\n};", "fn f() { crate::a::g() }"),
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_comments_use_what_they_like() {
+    fn uses_in_tests_and_comments_are_ignored() {
         let a = ("a", "use crate::b::X;");
         for b in ["// crate::a", "\n#[cfg(test)]\nuse crate::a::X;", "let x = other_crate::a;"] {
             assert_eq!(found(&[a, ("b", b)]), Vec::<String>::new(), "{b}");

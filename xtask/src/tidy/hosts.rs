@@ -1,9 +1,9 @@
-//! No package registry's host name in the repository: where packages come from is the machine's
-//! business.
+//! The repository must not contain host names of package registries: the machine configures the
+//! source of packages.
 
 use super::source::{Finding, Source};
 
-/// In pieces, so that this file passes its own check.
+/// The labels of host names, separated so that this file passes its own check.
 const REGISTRIES: [&[&str]; 11] = [
     &["crates", "io"],
     &["pypi", "org"],
@@ -35,7 +35,8 @@ pub(crate) fn check_hosts(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// As a host or the end of one; `NAME-index` and the like are other names.
+/// Whether a line contains `host` as a host name or as the end of one; similar names such as
+/// `NAME-index` do not count.
 fn contains_host(line: &str, host: &str) -> bool {
     line.match_indices(host).any(|(at, _)| {
         let is_name = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registry_hosts_are_found_and_likenesses_are_not() {
+    fn registry_hosts_are_found_and_similar_names_are_not() {
         let host = REGISTRIES[0].join(".");
         for (line, expected) in [
             (format!("see https://{host}/x"), 1),

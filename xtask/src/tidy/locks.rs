@@ -1,11 +1,11 @@
-//! The lock file of the fuzz targets, which are a workspace of their own: whoever changes a
-//! dependency of ours changes that too.
+//! The lock file of the fuzz targets, which are a separate workspace: a change of our dependencies
+//! must update it too.
 
 use super::source::Finding;
 use crate::cargo::cargo;
 use crate::process;
 
-/// Asks cargo whether it would change the file.
+/// Checks with cargo whether the file is up to date.
 pub(crate) fn check_locks() -> Vec<Finding> {
     let manifest = "fuzz/Cargo.toml";
     let arguments = ["metadata", "--format-version=1", "--locked", "--manifest-path", manifest];

@@ -1,5 +1,5 @@
 //! The house rules that a program can check: the arrows between crates and between modules, lock
-//! files, the shape of files, a budget for their size, what code must not name.
+//! files, the shape of files, a budget for their size, forbidden code.
 
 mod arrows;
 mod bans;

@@ -1,13 +1,13 @@
-//! Where the product opens, tests or changes something by a path of the host: only where
-//! `docs/host-paths.md` says why that is safe.
+//! Calls that open, test or change a file by a path of the host: each must be in
+//! `docs/host-paths.md`, which explains why it is safe.
 
 use std::collections::BTreeMap;
 
 use super::source::{Finding, Source, is_comment};
 
-/// The list, and the only one.
+/// The list of all such calls.
 const LIST: &str = "docs/host-paths.md";
-/// Whose code it is about: what runs on the host.
+/// The crates that are checked, whose code runs on the host.
 const CRATES: [&str; 10] = [
     "crates/files/src/",
     "crates/host-git/src/",
@@ -20,10 +20,10 @@ const CRATES: [&str; 10] = [
     "crates/ssh/src/",
     "crates/workspace/src/",
 ];
-/// The one resolver, which all paths go through that configuration and flags name.
+/// The resolver for all paths that configuration and flags name.
 const RESOLVER: &str = "crates/files/src/host_path/";
 
-/// What reaches a file by a name.
+/// Calls that reach a file by a path.
 const CALLS: [&str; 48] = [
     "fs::read(",
     "fs::write(",
@@ -75,7 +75,7 @@ const CALLS: [&str; 48] = [
     "Replacement::",
 ];
 
-/// Compares the code with the list, both ways.
+/// Compares the code with the list, in both directions.
 pub(crate) fn check_paths(sources: &[Source]) -> Vec<Finding> {
     let Some(list) = sources.iter().find(|source| source.path == LIST) else {
         return vec![Finding::whole(LIST, "is missing")];
@@ -87,7 +87,7 @@ pub(crate) fn check_paths(sources: &[Source]) -> Vec<Finding> {
         let known = listed.remove(source.path.as_str()).unwrap_or(0);
         if calls != known {
             let message = format!(
-                "{calls} calls reach files by a path, and {LIST} knows {known}: use `host_path`, or say there why each is safe"
+                "{calls} calls reach files by a path, but {LIST} lists {known}: use `host_path`, or explain there why each is safe"
             );
             findings.push(source.finding(first, message));
         }
@@ -107,12 +107,12 @@ fn is_checked(source: &Source) -> bool {
         && !is_fuzz_target(source)
 }
 
-/// Whether it is only there with the feature `fuzzing`, which nothing that is shipped has.
+/// Whether a file is only compiled with the feature `fuzzing`, which no shipped program has.
 fn is_fuzz_target(source: &Source) -> bool {
     source.path.contains("/fuzzing/") || source.path.ends_with("/fuzzed.rs")
 }
 
-/// How many there are, and the line of the first.
+/// The number of calls in a file, and the line of the first.
 fn calls(source: &Source) -> (usize, usize) {
     let lines = source.program_lines().filter(|(_, line)| !is_comment(line));
     let mut found = lines.flat_map(|(number, line)| {
@@ -123,7 +123,8 @@ fn calls(source: &Source) -> (usize, usize) {
     (first.map_or(0, |_| 1 + found.count()), first.unwrap_or(0))
 }
 
-/// `fs::open(` is not `fs::reopen(`, and `openat(` not `reopenat(`.
+/// The number of occurrences of `call` as a whole name: `fs::reopen(` is not `fs::open(`, and
+/// `reopenat(` is not `openat(`.
 fn occurrences(line: &str, call: &str) -> usize {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let begins = |at: usize| {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_is_on_the_list_and_each_row_is_in_the_code() {
+    fn unlisted_calls_and_obsolete_rows_are_found() {
         let good = "| File | Calls | Why |\n|---|---|---|\n| `crates/sandbox/src/x.rs` | 3 | ours |\n";
         assert_eq!(found(good), 0);
         assert_eq!(found(&good.replace("| 3 |", "| 2 |")), 1);

@@ -1,13 +1,13 @@
-//! The shape of source files: an opening comment, a bounded size, no logic in façades, names that
-//! say something.
+//! The shape of source files: an opening comment, a bounded size, no logic in façades, meaningful
+//! names.
 
 use super::source::{Finding, Source, is_comment};
 
-/// Lines of a file before its tests.
+/// The maximum number of lines of a file before its tests.
 const FILE_CEILING: usize = 600;
-/// How the library of a crate that can be published opens.
+/// The first line of the library of a public crate.
 const README: &str = "#![doc = include_str!(\"../README.md\")]";
-/// Names that say where code was put, not what it is.
+/// Names that describe the place of code, not its purpose.
 const EMPTY_NAMES: [&str; 9] =
     ["utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff"];
 
@@ -27,7 +27,7 @@ pub(crate) fn check_shape(source: &Source) -> Vec<Finding> {
 fn opening(source: &Source) -> Option<Finding> {
     let first = source.text.lines().next().unwrap_or_default();
     (!first.starts_with("//!") && first != README)
-        .then(|| source.finding(1, "the file must open with `//!`, saying what it is for"))
+        .then(|| source.finding(1, "the file must open with a `//!` comment about its purpose"))
 }
 
 fn size(source: &Source) -> Option<Finding> {
@@ -44,13 +44,10 @@ fn name(source: &Source) -> Option<Finding> {
             part == name || part.ends_with(&format!("_{name}")) || part.ends_with(&format!("-{name}"))
         })
     })?;
-    Some(Finding::whole(
-        &source.path,
-        format!("`{empty}` says nothing about what is inside; name the concept"),
-    ))
+    Some(Finding::whole(&source.path, format!("`{empty}` does not describe the content; name the concept")))
 }
 
-/// `mod.rs` and `lib.rs` hold docs, declarations and re-exports.
+/// `mod.rs` and `lib.rs` must have only docs, declarations and re-exports.
 fn facade(source: &Source) -> Vec<Finding> {
     if !(source.path.ends_with("/mod.rs") || source.path.ends_with("/lib.rs")) {
         return Vec::new();
@@ -59,7 +56,7 @@ fn facade(source: &Source) -> Vec<Finding> {
         .program_lines()
         .filter(|(_, line)| !is_comment(line) && (function_name(line).is_some() || line.starts_with("impl")))
         .map(|(number, _)| {
-            source.finding(number, "a façade holds docs, declarations and re-exports, no code")
+            source.finding(number, "a façade must have only docs, declarations and re-exports, no code")
         })
         .collect()
 }
@@ -89,26 +86,26 @@ mod tests {
     }
 
     #[test]
-    fn a_good_file_passes() {
+    fn file_that_follows_the_rules_passes() {
         assert_eq!(messages("crates/a/src/name.rs", "//! Names.\n\nfn one() {}\n"), Vec::<String>::new());
     }
 
     #[test]
-    fn a_file_must_open_with_its_purpose() {
+    fn file_without_an_opening_comment_is_found() {
         assert!(
             messages("crates/a/src/name.rs", "use std::fs;\n")[0].starts_with("crates/a/src/name.rs:1: ")
         );
     }
 
     #[test]
-    fn the_ceiling_is_the_last_size_allowed() {
+    fn file_above_the_ceiling_is_found() {
         let file = |lines: usize| format!("//! X.\n{}#[cfg(test)]\nmod tests {{}}\n", "x\n".repeat(lines));
         assert_eq!(messages("a/src/x.rs", &file(599)), Vec::<String>::new());
         assert!(messages("a/src/x.rs", &file(600))[0].contains("601 lines"));
     }
 
     #[test]
-    fn names_must_say_something() {
+    fn meaningless_name_is_found() {
         for path in
             ["a/src/utils.rs", "a/src/common/x.rs", "a/src/net_helpers.rs", "crates/x-common/src/x.rs"]
         {
@@ -118,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn facades_hold_no_code() {
+    fn code_in_a_facade_is_found() {
         let good = "//! X.\n//! fn example() {}\nmod a;\npub use a::A;\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\n";
         assert_eq!(messages("a/src/lib.rs", good), Vec::<String>::new());
         assert!(messages("a/src/x/mod.rs", "//! X.\npub fn code() {}\n")[0].contains("mod.rs:2: a façade"));

@@ -1,15 +1,15 @@
-//! A budget of code lines for each crate and for the tests: a crate grows in a diff that a reviewer
-//! sees.
+//! A budget of code lines for each crate and for the tests: reviewers see growth beyond it in the
+//! diff.
 
 use std::fmt::Write as _;
 
 use super::source::{Finding, Source, is_comment};
 
-/// This file, where a finding sends its reader.
+/// The path of this file, which findings refer to.
 const HERE: &str = "xtask/src/tidy/size.rs";
 const TESTS: &str = "tests";
-/// Code lines that are allowed: no blank lines, no comments. Tests of a crate count as [`TESTS`],
-/// wherever they are.
+/// The maximum number of code lines, which are neither blank nor comments. Tests of a crate count
+/// as [`TESTS`], in every folder.
 const BUDGET: [(&str, usize); 23] = [
     ("crates/agents", 1_200),
     ("crates/allowlist", 5_100),
@@ -17,7 +17,7 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/credentials", 1_100),
     ("crates/files", 1_000),
     ("crates/gate", 1_200),
-    ("crates/host-git", 4_300),
+    ("crates/host-git", 4_600),
     ("crates/inside", 2_900),
     ("crates/located-yaml", 1_100),
     ("crates/logins", 1_100),
@@ -28,19 +28,19 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/proxy", 13_000),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 15_900),
-    ("crates/sandbox-cli", 18_100),
+    ("crates/sandbox-cli", 18_800),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_200),
-    (TESTS, 67_000),
+    (TESTS, 67_500),
 ];
 
-/// How much there is of each part, in the order of [`BUDGET`].
+/// The number of code lines of each part, in the order of [`BUDGET`].
 pub(crate) struct Sizes([usize; BUDGET.len()]);
 
-/// Counts the code lines of `sources`, and finds the parts that are over their budget and files
-/// that belong to no part.
+/// Counts the code lines of `sources`, and finds the parts that exceed their budget and files that
+/// do not belong to a part.
 pub(crate) fn check_sizes(sources: &[Source]) -> (Sizes, Vec<Finding>) {
     let mut sizes = Sizes([0; BUDGET.len()]);
     let mut findings = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn check_sizes(sources: &[Source]) -> (Sizes, Vec<Finding>) {
             Finding::whole(
                 part,
                 format!(
-                    "{lines} code lines, {budget} are allowed; take some away, or raise the number in {HERE}"
+                    "{lines} code lines exceed the budget of {budget}; remove some, or raise it in {HERE}"
                 ),
             )
         },
@@ -88,7 +88,7 @@ impl Sizes {
     }
 }
 
-/// `crates/x` of a file of that crate, else its first folder.
+/// The part of a file: `crates/x` for a file of that crate, else its first folder.
 fn part(path: &str) -> &str {
     let crates = "crates/";
     let start = if path.starts_with(crates) { crates.len() } else { 0 };
@@ -96,7 +96,7 @@ fn part(path: &str) -> &str {
     path.get(..end).unwrap_or(path)
 }
 
-/// Code lines of the program in a file, and those of its tests.
+/// The number of code lines of the program in a file, and of its tests.
 fn lines(source: &Source) -> (usize, usize) {
     let is_code = |line: &str| !line.trim().is_empty() && !is_comment(line);
     let all = source.lines().filter(|(_, line)| is_code(line)).count();
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_file_are_its_programs_or_its_tests() {
+    fn lines_of_a_file_count_for_its_program_or_its_tests() {
         let text = "//! X.\n\nfn a() {}\n// why\nfn b() {}\n#[cfg(test)]\nmod tests {\n}\n";
         for (path, expected) in [
             ("crates/a/src/x.rs", (2, 3)),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_over_its_budget_and_a_crate_without_one_are_found() {
+    fn part_over_its_budget_and_crate_without_one_are_found() {
         let (name, budget) = BUDGET[0];
         let path = format!("{name}/src/x.rs");
         let sources =

@@ -1,4 +1,4 @@
-//! The files under the rules, and what is found in them.
+//! The files that the rules apply to, and findings.
 
 use std::fmt;
 use std::fs;
@@ -11,12 +11,12 @@ use crate::workspace;
 
 /// One file of the repository.
 pub(crate) struct Source {
-    /// Relative to the checkout.
+    /// The path relative to the checkout.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// One breach of one rule.
+/// One violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     path: String,
@@ -34,7 +34,7 @@ impl fmt::Display for Finding {
 }
 
 impl Finding {
-    /// About a file as a whole, or about something that lies in no file's line.
+    /// A finding about a file as a whole, or about something without a line.
     pub(super) fn whole(path: &str, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line: 0, message: message.into() }
     }
@@ -71,19 +71,19 @@ impl Source {
     }
 }
 
-/// Whether a line is nothing but a comment.
+/// Whether a line is only a comment.
 pub(super) fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// Every text file that is in the repository, or would be with the next commit.
+/// All text files in the repository, and untracked ones that are not ignored.
 pub(crate) fn sources() -> Result<Vec<Source>> {
     let root = workspace::root();
     let mut git = command("git", ["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
     let listed = process::output(git.current_dir(&root))?;
     let read =
         |path: &str| Some(Source { path: path.to_owned(), text: fs::read_to_string(root.join(path)).ok()? });
-    // What is listed and cannot be read as text is deleted or binary: no rule applies to it.
+    // A listed file that is not readable as text is deleted or binary: no rule applies to it.
     Ok(listed.split_terminator('\0').filter_map(read).collect())
 }
 

@@ -1,11 +1,11 @@
-//! Each test that `docs/threats.md` names exists.
+//! Every test that `docs/threats.md` names must exist.
 
 use super::source::{Finding, Source};
 
 const TABLE: &str = "docs/threats.md";
 
-/// The names in the last column of the tables that are neither a test function nor a module or
-/// crate with tests.
+/// Finds the names in the last column of the tables that are neither a test function nor a module
+/// or crate with tests.
 pub(crate) fn check_threats(sources: &[Source]) -> Vec<Finding> {
     let tables = sources.iter().filter(|source| source.path == TABLE);
     let rows = tables.flat_map(|table| table.lines().map(move |(number, line)| (table, number, line)));
@@ -18,14 +18,14 @@ pub(crate) fn check_threats(sources: &[Source]) -> Vec<Finding> {
     .collect()
 }
 
-/// What is in backticks in the last cell of a row.
+/// The names in backticks in the last cell of a row.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let cell = line.strip_suffix('|').and_then(|row| row.rsplit_once('|')).map_or("", |(_, cell)| cell);
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Whether a file is the module or of the crate `name`, or has the function that its last part
-/// names.
+/// Whether a file is the module `name` or in the crate `name`, or has the function with the name of
+/// its last part.
 fn holds(source: &Source, name: &str) -> bool {
     if name.contains('/') || name.contains('-') {
         let folder = name.strip_prefix("sandbox-").unwrap_or(name);
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_that_does_not_exist_is_found() {
+    fn missing_test_is_found() {
         let table = "| a | b | `git::one`, unit `git`, `crates/x`, `sandbox-x`, `git::tests` |\n| a | `no_test` | `git::two`, `other::one` |\n";
         let code = "//! X.\nfn one() {}\n#[cfg(test)]\nmod tests {\n}\n";
         let sources = [source(TABLE, table), source("crates/x/src/git.rs", code)];

@@ -1,4 +1,4 @@
-//! Why an execution failed, in words.
+//! The reason why an execution failed, as text.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use claude_output::{ApiError, extract_error_summary, extract_result_summary};
 use super::{Ended, Evidence, Outcome};
 
 impl Evidence<'_> {
-    /// Why an execution with this outcome failed: in the words of the agent where there are any,
-    /// never without a word. `None` for a success.
+    /// The reason why an execution with this outcome failed: the agent's own text if there is any,
+    /// and a description otherwise. `None` for a success.
     #[must_use]
     pub fn error_summary(&self, outcome: Outcome) -> Option<String> {
         if outcome == Outcome::Success {
@@ -51,7 +51,7 @@ fn ended_by_itself(evidence: &Evidence<'_>) -> String {
     }
 }
 
-/// What the API did last, where Claude Code had no answer since.
+/// The last API error, if Claude Code has had no answer since.
 fn waiting(evidence: &Evidence<'_>) -> String {
     match evidence.api_error() {
         Some(error) => format!(" while it tried the API again: {}", described(&error)),

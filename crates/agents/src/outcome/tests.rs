@@ -53,7 +53,7 @@ fn run(exit_code: i64, events: Vec<Value>, stderr: &'static str) -> Run {
     Run { exit_code, events, stdout: vec![], stderr, resumes: false }
 }
 
-/// As Claude Code reports it: an API error, too, has the subtype `success`.
+/// A result as Claude Code reports it: even an API error has the subtype `success`.
 fn result(is_error: bool, fields: &Value) -> Value {
     let mut event = json!({"type": "result", "subtype": "success", "is_error": is_error, "session_id": "s"});
     let fields = fields.as_object().unwrap().clone();
@@ -65,7 +65,7 @@ fn api_error(class: &str) -> Value {
     json!({"type": "assistant", "error": class, "is_api_error_message": true, "message": {"model": "<synthetic>", "content": []}})
 }
 
-fn said(text: &str) -> [Value; 3] {
+fn messages_with(text: &str) -> [Value; 3] {
     let block = json!({"type": "text", "text": text});
     [
         json!({"type": "assistant", "message": {"id": "m", "content": [block]}}),
@@ -82,7 +82,7 @@ const QUOTES: [&str; 4] = [
 ];
 
 #[test]
-fn statuses() {
+fn status_decides_the_outcome() {
     let cases = [
         (413, Outcome::PromptTooLong),
         (401, Outcome::AuthenticationFailed),
@@ -118,7 +118,7 @@ fn statuses() {
 }
 
 #[test]
-fn other_reports() {
+fn other_reports_have_their_outcome() {
     let cases = [
         (json!({"terminal_reason": "prompt_too_long", "api_error_status": 400}), Outcome::PromptTooLong),
         (json!({"result": "Prompt is too long · the request is ~204712 tokens"}), Outcome::PromptTooLong),
@@ -151,7 +151,7 @@ fn other_reports() {
 }
 
 #[test]
-fn the_class_of_an_error_says_what_its_status_does_not() {
+fn error_class_decides_if_the_status_does_not() {
     let cases = [
         ("billing_error", json!({"api_error_status": 400}), Outcome::AuthenticationFailed),
         (
@@ -176,7 +176,7 @@ fn the_class_of_an_error_says_what_its_status_does_not() {
 }
 
 #[test]
-fn what_we_ended_is_so_whatever_was_said() {
+fn end_by_the_sandbox_outranks_reports() {
     for run in [
         failed(&json!({"api_error_status": 401})),
         run(0, vec![result(false, &json!({}))], ""),
@@ -193,7 +193,7 @@ fn what_we_ended_is_so_whatever_was_said() {
 }
 
 #[test]
-fn success_is_exit_0_and_a_result_without_an_error() {
+fn success_requires_exit_0_and_a_result_without_an_error() {
     let ok = || result(false, &json!({"result": "done", "terminal_reason": "completed"}));
     let bad = || result(true, &json!({"errors": ["x"]}));
     let cases = [
@@ -216,9 +216,9 @@ fn success_is_exit_0_and_a_result_without_an_error() {
 }
 
 #[test]
-fn words_of_the_model_or_of_a_tool_do_not_count() {
+fn text_of_the_model_or_of_a_tool_is_ignored() {
     for quote in QUOTES {
-        let mut events = said(quote).to_vec();
+        let mut events = messages_with(quote).to_vec();
         assert_eq!(
             run(1, events.clone(), "").outcome(Ended::Itself),
             Outcome::ContainerFailed,
@@ -245,7 +245,7 @@ fn words_of_the_model_or_of_a_tool_do_not_count() {
 }
 
 #[test]
-fn quotes_within_a_line_or_an_error_text_do_not_count() {
+fn phrase_within_a_line_or_an_error_text_is_ignored() {
     for quote in QUOTES {
         let stderr: &'static str =
             format!("MCP server \"x\": {quote}\n  {quote}\n> {quote}\n[info] {quote}").leak();
@@ -262,7 +262,7 @@ fn quotes_within_a_line_or_an_error_text_do_not_count() {
 }
 
 #[test]
-fn an_older_version_says_it_as_text_only() {
+fn text_of_an_older_version_is_classified() {
     let cases = [
         ("Prompt is too long", 0, Outcome::PromptTooLong),
         ("Prompt is too long", 1, Outcome::PromptTooLong),
@@ -282,11 +282,11 @@ fn an_older_version_says_it_as_text_only() {
 }
 
 #[test]
-fn the_conversation_is_at_fault_only_where_there_is_one() {
+fn only_a_refused_conversation_is_a_corrupted_session() {
     let refused = |text: &str| {
         failed(&json!({"terminal_reason": "api_error", "api_error_status": 400, "result": text}))
     };
-    let spoke = |run: Run| Run { events: said("hi").into_iter().chain(run.events).collect(), ..run };
+    let spoke = |run: Run| Run { events: messages_with("hi").into_iter().chain(run.events).collect(), ..run };
     let cases = [
         (refused("API Error: 400 no"), Outcome::InvalidRequest),
         (refused("API Error: 400 no").resumed(), Outcome::SessionCorrupted),
@@ -303,7 +303,7 @@ fn the_conversation_is_at_fault_only_where_there_is_one() {
 }
 
 #[test]
-fn a_refusal_of_our_own_is_not_the_keys_fault() {
+fn refusal_by_the_proxy_is_not_an_authentication_failure() {
     let refused = |id: &str, status: u16| {
         let mut message = api_error("authentication_failed");
         message["request_id"] = json!(id);
@@ -328,7 +328,7 @@ fn a_refusal_of_our_own_is_not_the_keys_fault() {
         Run { stdout: vec![older], ..run(1, vec![], "") }.outcome(Ended::Itself),
         Outcome::BlockedByPolicy
     );
-    let quoted = run(1, said(older).to_vec(), "");
+    let quoted = run(1, messages_with(older).to_vec(), "");
     assert_eq!(quoted.outcome(Ended::Itself), Outcome::ContainerFailed);
 }
 
@@ -337,7 +337,7 @@ fn retry(status: u16, class: &str) -> Value {
 }
 
 #[test]
-fn a_limit_that_comes_while_the_api_refuses_again_and_again_is_not_what_went_wrong() {
+fn limit_during_repeated_api_errors_has_their_outcome() {
     let noise = "Claude configuration file not found at: /root/.claude.json";
     let stalled = Ended::Stalled(Duration::from_secs(2));
     for (status, class, expected) in [
@@ -358,7 +358,7 @@ fn a_limit_that_comes_while_the_api_refuses_again_and_again_is_not_what_went_wro
             )
         );
         let mut events = again.events.clone();
-        events.extend(said("an answer"));
+        events.extend(messages_with("an answer"));
         assert_eq!(run(143, events, noise).outcome(Ended::Timeout), Outcome::Timeout, "it got an answer");
     }
     assert_eq!(
@@ -368,7 +368,7 @@ fn a_limit_that_comes_while_the_api_refuses_again_and_again_is_not_what_went_wro
 }
 
 #[test]
-fn what_was_said_before_it_was_cut_off_counts() {
+fn error_reported_before_a_cut_off_counts() {
     let mut message = api_error("authentication_failed");
     message["message"]["content"] = json!("Invalid API key · Please run /login");
     let cut = run(1, vec![message], "noise");
@@ -377,8 +377,8 @@ fn what_was_said_before_it_was_cut_off_counts() {
 }
 
 #[test]
-fn nothing_fails_without_a_word() {
-    let said = |line: &'static str| Run { stdout: vec![line], ..run(1, vec![], "") };
+fn every_failure_has_a_summary() {
+    let printed = |line: &'static str| Run { stdout: vec![line], ..run(1, vec![], "") };
     for (run, ended, expected) in [
         (run(1, vec![result(true, &json!({}))], ""), Ended::Itself, "it ended with exit code 1"),
         (run(0, vec![], ""), Ended::Itself, "it ended with exit code 0 and without a result"),
@@ -395,7 +395,7 @@ fn nothing_fails_without_a_word() {
             Ended::Itself,
             "it was killed by signal 34 after its result",
         ),
-        (said("fatal: x"), Ended::Itself, "it ended with exit code 1 and without a result: fatal: x"),
+        (printed("fatal: x"), Ended::Itself, "it ended with exit code 1 and without a result: fatal: x"),
         (run(143, vec![], ""), Ended::Stopped, "it was stopped"),
         (run(143, vec![], "noise"), Ended::Timeout, "it was stopped at its time limit"),
     ] {
@@ -404,7 +404,7 @@ fn nothing_fails_without_a_word() {
 }
 
 #[test]
-fn after_its_result_it_may_be_stopped() {
+fn stop_after_the_result_keeps_its_outcome() {
     let ok = || result(false, &json!({}));
     let limit = result(true, &json!({"api_error_status": 429}));
     for exit_code in [0, 137, 143] {
@@ -432,14 +432,14 @@ const ALL: [Outcome; 15] = [
 ];
 
 #[test]
-fn the_json_is_the_name() {
+fn json_form_is_the_name() {
     for outcome in ALL {
         assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
     }
 }
 
 #[test]
-fn the_documented_table_is_what_happens() {
+fn documented_table_matches_the_code() {
     let document = include_str!("../../outcomes.md");
     let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
     let mut left = ALL.to_vec();
@@ -456,9 +456,9 @@ fn the_documented_table_is_what_happens() {
     assert_eq!(left, [], "not in the table");
 }
 
-/// What the real program printed, recorded by `cargo xtask fixtures`.
+/// Output of the real program, recorded by `cargo xtask fixtures`.
 #[test]
-fn recorded_runs() {
+fn recorded_runs_have_their_outcome() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../claude-output/fixtures");
     let record: Value = serde_json::from_slice(&fs::read(folder.join("runs.json")).unwrap()).unwrap();
     for (name, run) in record["runs"].as_object().unwrap() {
@@ -467,8 +467,7 @@ fn recorded_runs() {
         let lines = parser.push(&output);
         let events: Vec<_> = lines.into_iter().filter_map(ParsedLine::into_event).collect();
         let evidence = Evidence {
-            // It was killed where it has no exit code: as at a time limit, where that was while it
-            // tried again.
+            // A run without an exit code was killed: as at a time limit, if it was retrying.
             ended: if name.ends_with("-retries") { Ended::Timeout } else { Ended::Itself },
             exit_code: run["exit_code"].as_i64().unwrap_or(137),
             oom_killed: false,
@@ -500,6 +499,6 @@ fn expected_of(name: &str) -> Outcome {
         "max-budget" => Outcome::BudgetExhausted,
         "killed" => Outcome::Killed,
         "resume-unknown" | "usage" => Outcome::ContainerFailed,
-        _ => panic!("say what `{name}` comes to"),
+        _ => panic!("no expected outcome for `{name}`"),
     }
 }

@@ -1,4 +1,4 @@
-//! What the real programs printed, recorded against a stand-in for their API.
+//! Output of the real programs, recorded against a stand-in for their API.
 
 use claude_output::{
     ParsedLine, extract_api_error, extract_response_text, extract_result_summary, extract_session_id,
@@ -15,13 +15,13 @@ fn lines(agent: &str, text: &str) -> Vec<StreamEvent> {
     translated
 }
 
-/// One word an event.
+/// One word for each event.
 fn shape(events: &[StreamEvent]) -> String {
     let words = events.iter().map(|event| match event.kind() {
         EventKind::System(system) => system.subtype.clone().unwrap_or_default(),
         EventKind::Assistant(message) if message.is_api_error => "api-error".to_owned(),
         EventKind::Assistant(message) if message.texts().next().is_none() => "tool".to_owned(),
-        EventKind::Assistant(message) => format!("said:{}", message.texts().collect::<String>()),
+        EventKind::Assistant(message) => format!("text:{}", message.texts().collect::<String>()),
         EventKind::User(_) => "tool-result".to_owned(),
         EventKind::Result(result) => format!("result:{}", !result.is_error),
         _ => format!("{}:{}", event.event_type(), event.raw()["event"]["type"].as_str().unwrap_or_default()),
@@ -30,31 +30,31 @@ fn shape(events: &[StreamEvent]) -> String {
 }
 
 #[test]
-fn an_id_that_a_task_made_long_is_in_no_event() {
+fn oversized_session_id_is_in_no_event() {
     let long = format!("{{\"type\":\"thread.started\",\"thread_id\":\"{}\"}}\n", "x".repeat(100_000));
     let events = lines("codex", &(long + &"{\"type\":\"x\"}\n".repeat(1000)));
     assert_eq!((events.len(), extract_session_id(&events)), (1000, None));
 }
 
 #[test]
-fn a_turn_with_a_tool_is_what_the_program_reports() {
+fn turn_with_a_tool_has_the_reported_events_and_usage() {
     for (agent, text, expected, expected_tokens) in [
         (
             "codex",
             include_str!("../recorded/codex-tool.jsonl"),
-            "init agent_event:turn.started tool tool-result said:pong 2 result:true",
+            "init agent_event:turn.started tool tool-result text:pong 2 result:true",
             (12, 8, 10),
         ),
         (
             "gemini",
             include_str!("../recorded/gemini-tool.jsonl"),
-            "init tool tool-result said:pong 2 result:true",
+            "init tool tool-result text:pong 2 result:true",
             (30, 0, 15),
         ),
         (
             "opencode",
             include_str!("../recorded/opencode-tool.jsonl"),
-            "init tool tool-result said:pong 1 result:true",
+            "init tool tool-result text:pong 1 result:true",
             (20, 0, 10),
         ),
     ] {
@@ -72,11 +72,11 @@ fn a_turn_with_a_tool_is_what_the_program_reports() {
 }
 
 #[test]
-fn an_error_of_the_api_has_the_status_that_the_program_reports() {
+fn api_error_has_the_reported_status() {
     for (agent, text, status, words) in [
         ("codex", include_str!("../recorded/codex-unauthorized.jsonl"), Some(401), "unexpected status 401"),
         ("codex", include_str!("../recorded/codex-rate-limit.jsonl"), Some(429), "exceeded retry limit"),
-        // Codex shows the answer and keeps its status to itself.
+        // Codex shows the answer but not its status.
         ("codex", include_str!("../recorded/codex-bad-request.jsonl"), None, "the stand-in says 400"),
         ("gemini", include_str!("../recorded/gemini-unauthorized.jsonl"), Some(401), "the stand-in says 401"),
         (
@@ -97,7 +97,7 @@ fn an_error_of_the_api_has_the_status_that_the_program_reports() {
 }
 
 #[test]
-fn without_its_end_a_turn_has_no_result() {
+fn unfinished_turn_has_no_result() {
     for (agent, text) in [
         ("codex", include_str!("../recorded/codex-killed.jsonl")),
         ("gemini", include_str!("../recorded/gemini-killed.jsonl")),
@@ -108,11 +108,11 @@ fn without_its_end_a_turn_has_no_result() {
         assert_eq!(extract_result_summary(&events), None, "{agent}");
     }
     let events = lines("gemini", include_str!("../recorded/gemini-killed.jsonl"));
-    assert_eq!(shape(&events), "init said:pong ", "what came of it is kept");
+    assert_eq!(shape(&events), "init text:pong ", "its text so far is kept");
 }
 
 #[test]
-fn a_line_of_another_meaning_passes_for_none_of_claude_codes() {
+fn unknown_line_is_not_mistaken_for_an_event_of_claude_code() {
     for agent in ["codex", "opencode"] {
         let events = lines(
             agent,

@@ -25,9 +25,7 @@ fn is_allowed(domain: &str, policy: &Allowlist) -> bool {
         HostPattern::new(pattern).is_ok_and(|pattern| {
             let whole = policy.domains().any(|wide| covers_host(wide, &pattern));
             let by_path = policy.url_rules().any(|rule| {
-                let reads =
-                    rule.methods().is_empty() || rule.methods().iter().any(|method| method.as_str() == "GET");
-                reads && rule.path().covers_every_path() && covers_host(rule.host(), &pattern)
+                rule.allows_reading() && rule.path().covers_every_path() && covers_host(rule.host(), &pattern)
             });
             whole || by_path
         })
@@ -41,7 +39,8 @@ mod tests {
     #[test]
     fn domains() {
         let policy = "domains: [a.example, '*.a.example', b.example, '*.corp']
-url_prefixes: [{host: c.example}, {host: '*.c.example', methods: [get]}, {host: d.example, path: /x}, {host: '*.d.example'}]";
+url_prefixes: [{host: c.example}, {host: '*.c.example', methods: [get]}, {host: d.example, path: /x}, {host: '*.d.example'},
+  {host: e.example, git: {}}, {host: '*.e.example', git: {}}, {host: f.example, methods: [POST]}, {host: '*.f.example'}]";
         let policy = Allowlist::from_yaml(policy, "policy.yaml").unwrap();
         for (list, expected) in [
             (r#"["a.example"]"#, true),
@@ -53,6 +52,8 @@ url_prefixes: [{host: c.example}, {host: '*.c.example', methods: [get]}, {host: 
             (r#"["b.example"]"#, false),
             (r#"["d.example"]"#, false),
             (r#"["d.example/x"]"#, false),
+            (r#"["e.example"]"#, false),
+            (r#"["f.example"]"#, false),
             (r#"["corp"]"#, false),
             (r#"["example"]"#, false),
             (r#"["*.a.example"]"#, false),

@@ -1,4 +1,4 @@
-//! What a task has used of the budget in its policy.
+//! How much of its policy's budget a task has used.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::policy::{Blocked, LivePolicy};
 
-/// What one task has used so far, and the policy that bounds it.
+/// How much a task has used so far, and the policy that bounds it.
 #[derive(Debug)]
 pub(crate) struct Spending {
     policy: watch::Receiver<LivePolicy>,
@@ -36,7 +36,7 @@ impl Spending {
     ///
     /// # Errors
     ///
-    /// When any part of the budget is used up.
+    /// If any part of the budget is used up.
     pub(crate) fn take_request(&self) -> Result<(), Blocked> {
         let budget = self.budget();
         for (used, limit, name, unit) in [
@@ -61,17 +61,17 @@ impl Spending {
     ///
     /// # Errors
     ///
-    /// When they exceed the budget: they must not be sent.
+    /// If they exceed the budget: they must not be sent.
     pub(crate) fn send(&self, bytes: u64) -> Result<(), Blocked> {
         let limit = self.budget().sent;
         exceed(add(&self.sent, bytes), limit, "sent", "bytes sent")
     }
 
-    /// Counts bytes of the body of a response that are about to be passed on.
+    /// Counts bytes of the body of a response that are about to be forwarded.
     ///
     /// # Errors
     ///
-    /// When they exceed the budget: they must not be passed on.
+    /// If they exceed the budget: they must not be forwarded.
     pub(crate) fn receive(&self, bytes: u64) -> Result<(), Blocked> {
         let limit = self.budget().received;
         exceed(add(&self.received, bytes), limit, "received", "bytes received")
@@ -83,7 +83,7 @@ impl Spending {
         add(&self.output_tokens, tokens.output);
     }
 
-    /// The numbers of the moment.
+    /// The current numbers.
     pub(crate) fn traffic(&self) -> Traffic {
         let load = |used: &AtomicU64| used.load(Ordering::Relaxed);
         Traffic {
@@ -99,7 +99,7 @@ impl Spending {
         self.budget() != Budget::default()
     }
 
-    /// Whether responses have to be read for what they report.
+    /// Whether responses must be read for reported tokens.
     pub(crate) fn bounds_tokens(&self) -> bool {
         self.budget().bounds_tokens()
     }
@@ -109,7 +109,7 @@ impl Spending {
     }
 }
 
-/// The sum, which never overflows: an upstream may report any number.
+/// The sum, which saturates: an upstream may report any number.
 fn add(used: &AtomicU64, more: u64) -> u64 {
     let sum = |used: u64| Some(used.saturating_add(more));
     let before = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_to_the_last_one_and_a_new_policy_may_allow_more() {
+    fn request_budget_is_exact_and_a_new_policy_may_raise_it() {
         let (live, spending) = spending("{requests: 2}");
         assert!(spending.take_request().is_ok() && spending.take_request().is_ok());
         let refused = spending.take_request().unwrap_err();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_exceed_are_refused_and_then_every_request() {
+    fn bytes_over_budget_are_refused_and_then_every_request() {
         let (_live, spending) = spending("{sent: 10b, received: 1k}");
         assert!(spending.send(10).is_ok());
         assert!(spending.take_request().unwrap_err().message().contains("10 bytes sent"));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_refused_once_they_are_reported_whatever_the_number() {
+    fn requests_are_refused_once_reported_tokens_reach_the_budget() {
         let (_live, spending) = spending("{output_tokens: 100}");
         spending.report(Tokens { input: u64::MAX, output: 99 });
         assert!(spending.bounds_tokens() && spending.take_request().is_ok());
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_budget_nothing_is_refused() {
+    fn nothing_is_refused_without_a_budget() {
         let (_live, spending) = spending("{}");
         spending.report(Tokens { input: u64::MAX, output: u64::MAX });
         assert!(spending.send(u64::MAX).is_ok() && spending.receive(u64::MAX).is_ok());

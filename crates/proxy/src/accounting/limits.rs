@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::record::Recorder;
 
-/// From the first time that a limit is reached to the record of it.
+/// The delay from the first time that a limit is reached to its record.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// How often one limit was reached since it was last recorded.
@@ -26,14 +26,14 @@ impl LimitCounter {
         Self { limit, count: AtomicU64::new(0), grown: Notify::new() }
     }
 
-    /// The limit was reached once more.
+    /// Counts that the limit was reached once more.
     pub(crate) fn add(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.grown.notify_one();
     }
 
-    /// Records what is counted, a second after the first of it, until it is dropped. It sleeps
-    /// while nothing is counted.
+    /// Records the count, a second after it starts to grow, until the future is dropped. Sleeps
+    /// while the count is zero.
     pub(crate) async fn report(&self, recorder: &Recorder) -> Infallible {
         loop {
             self.grown.notified().await;
@@ -43,7 +43,7 @@ impl LimitCounter {
         }
     }
 
-    /// Records what is counted, now.
+    /// Records the count now.
     pub(crate) fn flush(&self, recorder: &Recorder) {
         let count = self.count.swap(0, Ordering::Relaxed);
         if count == 0 {

@@ -1,5 +1,5 @@
-//! What a task uses up: the budget of its policy, the tokens that its answers report, and how often
-//! it ran into a limit.
+//! Accounts for a task's use of resources: the budget of its policy, the tokens that responses
+//! report, and how often it reached a limit.
 
 mod budget;
 mod limits;

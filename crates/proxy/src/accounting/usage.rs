@@ -1,14 +1,14 @@
-//! Finds in a response what a model's vendor reports that it took.
+//! Finds the tokens that a model's vendor reports in a response.
 //!
-//! All vendors report it in an object `usage` (Google: `usageMetadata`), in a document as in the
-//! events of a stream, and later numbers of a stream are totals. The highest ones count: no other
-//! object of that name can lower them.
+//! All vendors report them in an object `usage` (Google: `usageMetadata`), in a document as in the
+//! events of a stream, and later numbers of a stream are totals. The highest numbers count: no
+//! other object of that name can lower them.
 
 use memchr::memmem;
 use sandbox_proxy_protocol::Tokens;
 use serde_json::Value;
 
-/// The beginning of the key. In a text it would have a backslash before its second quote.
+/// The beginning of the key. Inside a JSON string, a backslash would precede its second quote.
 const KEY: &[u8] = b"\"usage";
 /// The longest object that is read.
 const LONGEST: usize = 8192;
@@ -16,22 +16,22 @@ const LONGEST: usize = 8192;
 /// Reads one response, in pieces of any size.
 #[derive(Debug, Default)]
 pub(crate) struct UsageReader {
-    /// From the last place where a key may begin.
+    /// The bytes from the last place where a key may begin.
     pending: Vec<u8>,
     highest: Tokens,
 }
 
-/// What is at the beginning of a text that begins like the key.
+/// The result of reading a text that begins like the key.
 enum Found<'a> {
-    /// Another key, or no object.
+    /// Another key, or not an object.
     Other,
-    /// More has to come.
+    /// More bytes are needed.
     Begun,
-    /// The object, and how far it reaches.
+    /// The object, and the position of its end.
     Object(&'a [u8], usize),
 }
 
-/// The names of what a model read: their sum counts.
+/// The names of the tokens that a model read: their sum counts.
 const INPUT: [&str; 6] = [
     "input_tokens",
     "cache_creation_input_tokens",
@@ -40,18 +40,18 @@ const INPUT: [&str; 6] = [
     "promptTokenCount",
     "toolUsePromptTokenCount",
 ];
-/// The names of what it wrote.
+/// The names of the tokens that it wrote.
 const OUTPUT: [&str; 4] =
     ["output_tokens", "completion_tokens", "candidatesTokenCount", "thoughtsTokenCount"];
 
 impl UsageReader {
-    /// All that the response has reported so far.
+    /// All tokens that the response has reported so far.
     pub(crate) fn reported(&self) -> Tokens {
         self.highest
     }
 
-    /// Reads more of the response; what it reports beyond what it reported before, if it reports
-    /// more.
+    /// Reads more of the response; returns the tokens that it reports beyond those reported before,
+    /// if any.
     pub(crate) fn read(&mut self, data: &[u8]) -> Option<Tokens> {
         let before = self.highest;
         self.pending.extend_from_slice(data);
@@ -84,7 +84,7 @@ impl UsageReader {
     }
 }
 
-/// What `text` is, which begins with [`KEY`].
+/// Classifies `text`, which begins with [`KEY`].
 fn find(text: &[u8]) -> Found<'_> {
     let rest = text.get(KEY.len()..).unwrap_or_default();
     let metadata = b"Metadata\"";
@@ -111,7 +111,7 @@ fn find(text: &[u8]) -> Found<'_> {
     }
 }
 
-/// The object that `text` begins with, once all of it is there.
+/// The object that `text` begins with, once it is complete.
 fn object(text: &[u8]) -> Option<&[u8]> {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (index, byte) in text.iter().enumerate() {
@@ -132,7 +132,7 @@ fn object(text: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// What an object reports.
+/// The tokens that an object reports.
 fn tokens(object: &[u8]) -> Tokens {
     let usage: Value = serde_json::from_slice(object).unwrap_or_default();
     let sum =
@@ -140,7 +140,7 @@ fn tokens(object: &[u8]) -> Tokens {
     Tokens { input: sum(&INPUT), output: sum(&OUTPUT) }
 }
 
-/// A number, also one that is written with a fraction.
+/// A number, including one that is written with a fraction.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float saturates")]
 fn number(value: Option<&Value>) -> u64 {
     let Some(value) = value else { return 0 };
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_report_is_given_up_and_little_of_it_is_kept() {
+    fn endless_report_is_abandoned_within_bounded_memory() {
         let mut reader = UsageReader::default();
         for _ in 0..100 {
             reader.read(b"\"usage\":{\"a\":\"");
@@ -209,8 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn many_beginnings_cost_no_more_than_their_length() {
-        // Each of them is looked at for as far as an object may reach, and no farther.
+    fn many_unfinished_objects_take_bounded_time() {
+        // Each of them is scanned as far as an object may reach, and no farther.
         let beginnings = "\"usage\":{".repeat(100_000);
         assert_eq!(read([beginnings.as_str(), r#"}"usage":{"output_tokens":5}"#]).0, 0);
     }

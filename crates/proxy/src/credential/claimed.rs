@@ -10,14 +10,14 @@ use super::plan::BodyPlan;
 use super::scope::Scope;
 use crate::signing::{self, Carrier, Claim, Request, Resigned, Signed};
 
-/// What a request's AWS signature is.
+/// The kind of a request's AWS signature.
 pub(super) enum Claimed<'a> {
-    /// It has none, or one that is passed on: no key signs for its host, or all that do allow
+    /// It has none, or one that is forwarded: no key signs for its host, or all that do allow
     /// foreign ones.
     Unsigned,
-    /// It was made with the surrogate of this key.
+    /// It was created with the surrogate of this key.
     Ours(Claim, &'a Key),
-    /// It was made with another key; without a claim there is nothing of it but a session token in
+    /// It was created with another key; without a claim, the request has only a session token in
     /// the query.
     Foreign(Option<Claim>),
 }
@@ -35,8 +35,8 @@ impl Claimed<'_> {
     }
 }
 
-/// Looks for a signature. Over plain HTTP nothing is signed: there the container's own signature is
-/// as foreign as any.
+/// Looks for a signature. Over plain HTTP nothing is signed, so there the container's own signature
+/// is as foreign as any.
 pub(super) fn claim<'a>(
     headers: &HeaderMap,
     target: &str,
@@ -47,7 +47,7 @@ pub(super) fn claim<'a>(
     }
     let claim = signing::claim(headers, target)?;
     if let Some(claim) = &claim
-        && let Some(key) = of(claim, scope)
+        && let Some(key) = key_of(claim, scope)
     {
         return Ok(Claimed::Ours(claim.clone(), key));
     }
@@ -55,15 +55,15 @@ pub(super) fn claim<'a>(
     Ok(if foreign { Claimed::Foreign(claim) } else { Claimed::Unsigned })
 }
 
-/// The key that the signature was made with the surrogate of, if the request may be signed at all.
-fn of<'a>(claim: &Claim, scope: &Scope<'a>) -> Option<&'a Key> {
+/// The key with whose surrogate the signature was created, if the request may be signed at all.
+fn key_of<'a>(claim: &Claim, scope: &Scope<'a>) -> Option<&'a Key> {
     let mut keys = scope.keys.iter().copied();
     let key = keys.find(|key| key.surrogate() == claim.key_id());
     key.filter(|_| scope.scheme == Scheme::Https)
 }
 
-/// The request with a signature of the real key. The upstream gets the host in its canonical form,
-/// which is what is signed.
+/// Signs the request with the real key. The upstream gets the host in its canonical form, which is
+/// the form that is signed.
 pub(super) fn sign(
     claim: &Claim,
     key: &Key,
@@ -83,7 +83,8 @@ pub(super) fn sign(
     Ok((headers, (target != before).then_some(target), body))
 }
 
-/// Keeps what a signature brings from being shown, and from being kept by compression.
+/// Marks the headers of a signature as sensitive, so that they are neither displayed nor stored by
+/// header compression.
 pub(crate) fn hide(headers: &mut HeaderMap) {
     for (name, value) in headers.iter_mut() {
         if *name == AUTHORIZATION || TOKENS.contains(name) {

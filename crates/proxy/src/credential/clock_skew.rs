@@ -1,4 +1,4 @@
-//! Warns the operator when a container's clock is off: signed requests then fail for no visible
+//! Warns the operator if a container's clock is wrong: signed requests then fail for no visible
 //! reason.
 
 use std::num::NonZeroUsize;
@@ -8,23 +8,23 @@ use std::time::{Duration, SystemTime};
 use allowlist::HostName;
 use lru::LruCache;
 
-/// What upstreams put up with, so that a warning comes before a refusal.
+/// The skew that upstreams tolerate, so that a warning comes before a refusal.
 const TOLERATED: Duration = Duration::from_mins(5);
-/// Hosts for which it was said already.
-const SAID: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+/// The number of hosts that are remembered as already warned about.
+const REMEMBERED_HOSTS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Warns once for each host.
 pub(super) struct ClockSkew {
-    /// Only remembered, never waited for: held for one lookup.
-    said: Mutex<LruCache<String, ()>>,
+    /// Held only for one lookup, so that nothing waits for it.
+    warned: Mutex<LruCache<String, ()>>,
 }
 
 impl ClockSkew {
     pub(super) fn new() -> Self {
-        Self { said: Mutex::new(LruCache::new(SAID)) }
+        Self { warned: Mutex::new(LruCache::new(REMEMBERED_HOSTS)) }
     }
 
-    /// What to say about a request for `host` that was signed at `signed`, by a clock that should
+    /// The warning about a request for `host` that was signed at `signed`, by a clock that should
     /// show `now`. A signature that may be used later (`lasting`) is not wrong because it is old.
     pub(super) fn look(
         &self,
@@ -40,8 +40,8 @@ impl ClockSkew {
         if skew <= TOLERATED || (lasting && signed < now) {
             return None;
         }
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.put(host.to_string(), ()).is_some() {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.put(host.to_string(), ()).is_some() {
             return None;
         }
         let minutes = skew.as_secs() / 60;
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_off_is_said_once_for_each_host() {
+    fn wrong_clock_is_reported_once_for_each_host() {
         let host = |name: &str| HostName::from_wire(name.as_bytes()).unwrap();
         let now = SystemTime::UNIX_EPOCH + minutes(1_000_000);
         let watch = ClockSkew::new();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_made_for_later_may_be_old_but_not_of_the_future() {
+    fn lasting_signature_may_be_old_but_not_from_the_future() {
         let host = HostName::from_wire(b"a.example").unwrap();
         let now = SystemTime::UNIX_EPOCH + minutes(1_000_000);
         let watch = ClockSkew::new();

@@ -1,4 +1,4 @@
-//! One masked secret, and where it may go.
+//! A masked secret, and where it may be sent.
 
 use allowlist::HostName;
 use http::HeaderName;
@@ -6,22 +6,22 @@ use sandbox_credentials::wire::MaskedReplacement;
 use sandbox_credentials::{Injection, SecretValue};
 use sandbox_proxy_protocol::Scheme;
 
-/// Values of before that answers are still searched for: what was renewed more often ago is not
-/// valid any more.
+/// How many former values responses are still searched for: values older than these are no longer
+/// valid.
 pub(super) const FORMER: usize = 4;
 
-/// A surrogate, the real value, and where that goes.
+/// A surrogate, the real value, and where the real value may be sent.
 pub(super) struct Entry {
     index: usize,
     surrogate: String,
     value: SecretValue,
-    /// What was the real value before, the last first.
+    /// The former real values, the latest first.
     former: Vec<SecretValue>,
     injection: Injection,
 }
 
 impl Entry {
-    /// `None` for a surrogate that would be found everywhere, or one for an empty value.
+    /// `None` for an empty surrogate, which would be found everywhere, or an empty value.
     pub(super) fn new(index: usize, surrogate: &str, replacement: &MaskedReplacement) -> Option<Self> {
         (!surrogate.is_empty() && !replacement.value.is_empty()).then(|| Self {
             index,
@@ -32,7 +32,7 @@ impl Entry {
         })
     }
 
-    /// Remembers the values of `before`, where that is the same entry with another value.
+    /// Remembers the values of `before`, if that is the same entry with another value.
     pub(super) fn follow(&mut self, before: &Self) {
         if before.surrogate == self.surrogate {
             let values = std::iter::once(&before.value).chain(&before.former);
@@ -50,7 +50,7 @@ impl Entry {
         self.injection.scopes.iter().any(|scope| scope.matches(host))
     }
 
-    /// Whether it may travel by `scheme`.
+    /// Whether it may be sent over `scheme`.
     pub(super) fn travels_by(&self, scheme: Scheme) -> bool {
         scheme == Scheme::Https || self.injection.allow_plaintext
     }
@@ -66,13 +66,13 @@ impl Entry {
         wildcards.any(|header| header.matches(name))
     }
 
-    /// Whether it names just this header.
+    /// Whether it names exactly this header.
     pub(super) fn names(&self, name: &str) -> bool {
         let mut exact = self.injection.headers.iter().filter(|header| header.is_exact());
         exact.any(|header| header.matches(name))
     }
 
-    /// The headers that it names.
+    /// The headers that it names exactly.
     pub(super) fn named(&self) -> impl Iterator<Item = HeaderName> {
         let exact = self.injection.headers.iter().filter(|header| header.is_exact());
         exact.filter_map(|header| HeaderName::from_bytes(header.as_str().as_bytes()).ok())
@@ -83,7 +83,7 @@ impl Entry {
         self.injection.allow_foreign_credentials
     }
 
-    /// Whether answers may bring the real value back.
+    /// Whether responses may contain the real value.
     pub(super) fn allows_echo(&self) -> bool {
         self.injection.allow_echo
     }
@@ -93,7 +93,7 @@ impl Entry {
         credential == self.surrogate.as_bytes()
     }
 
-    /// Whether the other half of a `Basic` pair is one that it may stand beside.
+    /// Whether it may be sent next to `half`, the other half of a `Basic` pair.
     pub(super) fn fits_beside(&self, half: &[u8]) -> bool {
         let Some(wanted) = &self.injection.basic_user else {
             return true;
@@ -101,7 +101,7 @@ impl Entry {
         std::str::from_utf8(half).is_ok_and(|half| wanted.matches(half))
     }
 
-    /// The real value and those of before, and what the container has instead.
+    /// The real value and the former ones, each with the container's surrogate for it.
     pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
         let values = std::iter::once(&self.value).chain(&self.former);
         values.map(|value| (value.clone(), self.surrogate.clone()))

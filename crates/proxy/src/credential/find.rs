@@ -1,8 +1,8 @@
 //! Finds whole credentials in the value of one header, and writes the value with real ones.
 //!
 //! A value is read only in forms that all servers read alike, and a credential in it must equal the
-//! surrogate from end to end: what surrounds a surrogate could be a credential of the attacker's
-//! own, and the surrogate only its alibi.
+//! surrogate from end to end: the text around a surrogate could be the attacker's own credential,
+//! and the surrogate only its alibi.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -11,7 +11,7 @@ use sandbox_credentials::SecretValue;
 
 use super::entry::Entry;
 
-/// Reads what clients send, padded or not.
+/// Reads tokens of clients, padded or not.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -20,17 +20,17 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 const UNPADDED: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_encode_padding(false));
 
-/// The most bytes that may stand beside a credential of ours in a `Basic` pair. The pair is looked
-/// for in the answer, in every form: that costs many times its length.
+/// The maximum length in bytes of the other half, next to a credential of ours, in a `Basic` pair.
+/// The response is searched for the pair in every form, which costs many times its length.
 const MOST_BESIDE: usize = 1024;
 
 /// How the value of a header may be divided into credentials.
 pub(super) enum Division<'a> {
-    /// It holds one credential.
+    /// It contains one credential.
     One,
     /// It is a list of cookies.
     Cookies,
-    /// It may be a list with commas, for these entries.
+    /// It may be a comma-separated list, for these entries.
     List(Vec<&'a Entry>),
 }
 
@@ -40,10 +40,10 @@ pub(super) struct Found {
     pub(super) value: Vec<u8>,
     /// How many surrogates were replaced.
     pub(super) masked: u32,
-    /// How many parts of the value were left out.
+    /// How many parts of the value were removed.
     pub(super) dropped: u32,
-    /// Encoded credentials: as they are sent, and as the container has them. Only where an answer
-    /// must not bring them back.
+    /// Encoded credentials, as they are sent and as the container has them; only those that a
+    /// response must not contain.
     pub(super) sent: Vec<(SecretValue, String)>,
 }
 
@@ -86,7 +86,7 @@ fn held_as<'a>(entries: &[&'a Entry], credential: &[u8]) -> Option<&'a Entry> {
     entries.iter().copied().find(|entry| entry.is_held_as(credential))
 }
 
-/// `Bearer TOKEN`: the scheme, where the token begins, and the token, which is all that follows the
+/// `Bearer TOKEN`: the scheme, where the token begins, and the token, which is everything after the
 /// spaces.
 fn scheme_and_token(text: &[u8]) -> Option<(&[u8], usize, &[u8])> {
     let end = text.iter().position(|byte| *byte == b' ')?;
@@ -97,12 +97,12 @@ fn scheme_and_token(text: &[u8]) -> Option<(&[u8], usize, &[u8])> {
     (is_name && only_spaces).then(|| (scheme, text.len() - token.len(), token))
 }
 
-/// What the name of a scheme is made of.
+/// Whether `byte` may be part of a scheme's name.
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The token of a `Basic` pair with real halves.
+/// The token of a `Basic` pair with real values.
 struct Pair {
     token: String,
     masked: u32,
@@ -133,7 +133,7 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
         entry.map_or_else(|| half.to_vec(), |entry| entry.value().expose().as_bytes().to_vec())
     };
     let real_pair = [real(for_user, user), real(for_password, password)].join(&b':');
-    // Who leaves padding out may not expect it.
+    // A client that omits padding may not expect it.
     let engine = if token.len().is_multiple_of(4) { &LENIENT } else { &UNPADDED };
     let real_token = engine.encode(real_pair);
     let may_come_back = replaced.iter().flatten().all(|entry| entry.allows_echo());
@@ -144,8 +144,8 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
     Some(Pair { token: real_token, masked, sent })
 }
 
-/// Cookies, each a credential of its own. Beside one that was replaced no other of its name stays:
-/// which one a server takes is not known here.
+/// Cookies, each a separate credential. Other cookies with the name of a replaced one are removed:
+/// it is unknown which one a server takes.
 fn cookies(value: &[u8], entries: &[&Entry]) -> Option<Found> {
     let cookies: Vec<&[u8]> = value.split(|byte| *byte == b';').collect();
     let replaced: Vec<Option<Vec<u8>>> = cookies.iter().map(|cookie| real_cookie(cookie, entries)).collect();
@@ -190,7 +190,7 @@ fn real_cookie(cookie: &[u8], entries: &[&Entry]) -> Option<Vec<u8>> {
     Some(spliced(cookie, start + lead + quote, credential.len(), entry.value()))
 }
 
-/// A list with commas, each part a credential of its own.
+/// A comma-separated list, each part a separate credential.
 fn list(value: &[u8], entries: &[&Entry]) -> Option<Found> {
     let mut found = Found { masked: 0, ..Found::one(Vec::new()) };
     let parts: Vec<Vec<u8>> = value
@@ -209,7 +209,7 @@ fn list(value: &[u8], entries: &[&Entry]) -> Option<Found> {
     (found.masked > 0).then_some(found)
 }
 
-/// `text` with a real value in the place of `length` bytes from `start`.
+/// `text` with a real value in place of `length` bytes from `start`.
 fn spliced(text: &[u8], start: usize, length: usize, value: &SecretValue) -> Vec<u8> {
     splice(text, start, length, value.expose().as_bytes())
 }

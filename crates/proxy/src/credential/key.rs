@@ -1,4 +1,4 @@
-//! One key that requests are signed with.
+//! A key that requests are signed with.
 
 use allowlist::HostName;
 use http::HeaderName;
@@ -16,12 +16,12 @@ pub(super) struct Key {
     index: usize,
     surrogate: String,
     replacement: SigningReplacement,
-    /// What was the key before, the last first.
+    /// The former keys, the latest first.
     former: Vec<SigningReplacement>,
 }
 
 impl Key {
-    /// `None` for a surrogate that a request without a key would have.
+    /// `None` for an empty surrogate, which a request without a key would have.
     pub(super) fn new(index: usize, surrogate: &str, replacement: &SigningReplacement) -> Option<Self> {
         (!surrogate.is_empty()).then(|| Self {
             index,
@@ -31,7 +31,7 @@ impl Key {
         })
     }
 
-    /// Remembers the keys of `before`, where that is the same entry with another key.
+    /// Remembers the keys of `before`, if that is the same entry with another key.
     pub(super) fn follow(&mut self, before: &Self) {
         if before.surrogate == self.surrogate {
             let keys = std::iter::once(&before.replacement).chain(&before.former);
@@ -64,7 +64,7 @@ impl Key {
         &self.replacement
     }
 
-    /// All its parts and those of before, and what the container has instead.
+    /// All parts of the key and of the former ones, each with the container's surrogate for it.
     pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
         let keys = std::iter::once(&self.replacement).chain(&self.former);
         keys.flat_map(|key| {

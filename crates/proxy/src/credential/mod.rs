@@ -1,14 +1,15 @@
-//! Credentials: surrogates become real values on the way out, and foreign credentials are removed.
+//! Credentials: surrogates are replaced with real values in outgoing requests, and foreign
+//! credentials are removed.
 //!
-//! The container holds surrogates only. [`Vault`] knows what takes their place, and makes one
-//! [`Plan`] for each permitted request from its head alone, in one order: what headers carry is
+//! The container holds only surrogates. [`Vault`] knows their real values, and creates one [`Plan`]
+//! for each permitted request from its head alone, in a fixed order: surrogates in headers are
 //! replaced, an AWS signature is claimed, foreign credentials are removed, and the signature is
-//! recomputed over what is then there. So a request with several credentials gets all of them.
+//! recomputed over the result. So a request with several credentials gets all of them.
 //!
-//! Invariants: a real value goes only to a host in its scope, in a header that its entry names, in
-//! the place of one whole credential that equals the surrogate, and over plain HTTP only if its
-//! entry says so. A request is sent with everything replaced or not at all. No real value is in a
-//! `Debug` output, an error or a record.
+//! Invariants: a real value is sent only to a host in its scope, in a header that its entry covers,
+//! in place of one whole credential that equals the surrogate, and over plain HTTP only if its
+//! entry allows that. A request is sent with everything replaced or not at all. No `Debug` output,
+//! error or record contains a real value.
 
 mod claimed;
 mod clock_skew;

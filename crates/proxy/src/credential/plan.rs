@@ -1,4 +1,4 @@
-//! What becomes of one request, decided from its head.
+//! The changes to one request, decided from its head.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use sandbox_proxy_protocol::Scheme;
 use crate::scrub::Needles;
 use crate::signing::{ChunkSigner, Pending};
 
-/// A permitted request, as it would go out.
+/// A permitted request, as it would be sent.
 pub(crate) struct Wire<'a> {
-    /// How it arrived, which is how it goes on.
+    /// The scheme with which it arrived, and with which it is forwarded.
     pub(crate) scheme: Scheme,
-    /// Whom it is for.
+    /// The host that it is for.
     pub(crate) host: &'a HostName,
     /// Its method.
     pub(crate) method: &'a str,
@@ -23,35 +23,35 @@ pub(crate) struct Wire<'a> {
     pub(crate) target: &'a str,
     /// Its headers, without those that concern the client's connection only.
     pub(crate) headers: HeaderMap,
-    /// The time of the proxy, to see that the client's is right.
+    /// The proxy's time, to check the client's clock.
     pub(crate) now: SystemTime,
 }
 
-/// What goes out instead.
+/// The request that is sent instead.
 pub(crate) struct Plan {
-    /// The headers. Empty where they are known only when the body is: see [`BodyPlan::Hash`].
+    /// The headers. Empty if they are known only once the body is: see [`BodyPlan::Hash`].
     pub(crate) headers: HeaderMap,
-    /// Path and query, where they changed: the path never does.
+    /// Path and query, if they changed: the path never does.
     pub(crate) target: Option<String>,
-    /// What happens to the body.
+    /// How the body is handled.
     pub(crate) body: BodyPlan,
-    /// Surrogates that were replaced, a recomputed signature included.
+    /// The number of surrogates that were replaced, including a recomputed signature.
     pub(crate) masked: u32,
-    /// Header lines, cookies and signatures that were removed.
+    /// The number of header lines, cookies and signatures that were removed.
     pub(crate) dropped: u32,
-    /// What the request was signed for.
+    /// The region that the request was signed for.
     pub(crate) region: Option<String>,
-    /// What the answer must not bring back.
+    /// The values that the response must not contain.
     pub(crate) scrub: Option<Arc<Needles>>,
-    /// What no trailer may be called.
+    /// The names that no trailer may have.
     pub(crate) no_trailers: Vec<HeaderName>,
-    /// What the operator wants to know.
+    /// Warnings for the operator.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What happens to a request's body.
+/// How a request's body is handled.
 pub(crate) enum BodyPlan {
-    /// Nothing.
+    /// It is forwarded unchanged.
     Pass,
     /// It is read to its end: the signature needs its hash.
     Hash(Box<Pending>),
@@ -60,7 +60,7 @@ pub(crate) enum BodyPlan {
 }
 
 impl Plan {
-    /// A request that stays as it is.
+    /// A request that stays unchanged.
     pub(super) fn untouched(headers: HeaderMap) -> Self {
         Self {
             headers,

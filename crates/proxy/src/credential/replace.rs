@@ -1,4 +1,4 @@
-//! Puts real values into headers, one line a header.
+//! Puts real values into headers, one line per header.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use super::find::find;
 use super::scope::Scope;
 use crate::headers::is_same;
 
-/// The most bytes of encoded credentials in one request, but for the first of them: the search of
-/// the answer costs many times that.
+/// The maximum length in bytes of all encoded credentials in one request, unless they are all in
+/// one header: searching the response costs many times that.
 const MOST_SENT: usize = 2048;
 
 /// Headers with real values in them.
@@ -20,16 +20,16 @@ pub(super) struct Replaced {
     pub(super) headers: HeaderMap,
     /// The headers in which something was replaced.
     pub(super) names: Vec<HeaderName>,
-    /// Surrogates that were replaced.
+    /// The number of surrogates that were replaced.
     pub(super) masked: u32,
-    /// Lines and parts that were left out beside them.
+    /// The number of other lines and parts of these headers, which were removed.
     pub(super) dropped: u32,
     /// See [`super::find::Found::sent`].
     pub(super) sent: Vec<(SecretValue, String)>,
 }
 
-/// Replaces what the headers carry. Of a header in which something was replaced only that line
-/// stays: the first, if there are several. Encoded credentials beyond [`MOST_SENT`] count as
+/// Replaces the surrogates in headers. Of a header in which something was replaced, only that line
+/// is kept: the first, if there are several. Encoded credentials beyond [`MOST_SENT`] count as
 /// foreign.
 pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced, CredentialError> {
     let mut replaced =
@@ -38,7 +38,7 @@ pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced,
     let mut real = HashMap::new();
     for name in headers.keys() {
         let entries = scope.carried_by(name);
-        // Of two names that are one to a gateway, the first has the credential.
+        // If a gateway treats two names as one, the first has the credential.
         let is_twin = |other: &HeaderName| is_same(name.as_str(), other.as_str());
         if entries.is_empty() || replaced.names.iter().any(is_twin) {
             continue;
@@ -66,7 +66,7 @@ fn length(sent: &[(SecretValue, String)]) -> usize {
     sent.iter().map(|(sent, _)| sent.expose().len()).sum()
 }
 
-/// A value that is not shown in logs, nor kept by compression.
+/// A value that is neither displayed in logs nor stored by header compression.
 fn secret(name: &HeaderName, value: &[u8]) -> Result<HeaderValue, CredentialError> {
     let mut value =
         HeaderValue::from_bytes(value).map_err(|_| CredentialError::Value { header: name.clone() })?;
@@ -74,7 +74,7 @@ fn secret(name: &HeaderName, value: &[u8]) -> Result<HeaderValue, CredentialErro
     Ok(value)
 }
 
-/// The headers in their order, with one line in the place of all lines of a name in `real`.
+/// The headers in their order, with one line in place of all lines of a name in `real`.
 fn with_lines(headers: &HeaderMap, mut real: HashMap<HeaderName, HeaderValue>) -> HeaderMap {
     let names: Vec<HeaderName> = real.keys().cloned().collect();
     let mut kept = HeaderMap::with_capacity(headers.len());
@@ -88,13 +88,13 @@ fn with_lines(headers: &HeaderMap, mut real: HashMap<HeaderName, HeaderValue>) -
     kept
 }
 
-/// HTTP/2 clients may send each cookie on a line of its own.
+/// HTTP/2 clients may send each cookie on a separate line.
 fn with_one_cookie_line(headers: HeaderMap) -> HeaderMap {
     let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if lines.len() < 2 {
         return headers;
     }
-    // Joined header values are a header value.
+    // Joined header values are a valid header value.
     let Ok(joined) = HeaderValue::from_bytes(&lines.join(b"; ".as_slice())) else {
         return headers;
     };

@@ -1,4 +1,4 @@
-//! What concerns one request: the entries whose scopes hold its host.
+//! The entries that concern one request: those whose scopes contain its host.
 
 use http::HeaderName;
 use http::header::{
@@ -12,10 +12,11 @@ use super::find::Division;
 use super::key::{Key, TOKENS};
 use crate::headers::is_same;
 
-/// Headers that say whom is asked, or how much: no credential, whatever a pattern covers.
+/// Headers that determine the recipient of a message or its framing: they never carry a credential,
+/// even if a pattern covers them.
 const NEVER: [HeaderName; 7] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE, TE, EXPECT];
 
-/// Whether the header is none that may carry a credential.
+/// Whether the header must never carry a credential.
 fn is_never(name: &HeaderName) -> bool {
     NEVER.iter().any(|never| is_same(name.as_str(), never.as_str()))
 }
@@ -32,7 +33,7 @@ impl<'a> Scope<'a> {
         self.masked.is_empty() && self.keys.is_empty()
     }
 
-    /// The entries whose real values the header may carry on this way.
+    /// The entries whose real values the header may carry over this scheme.
     pub(super) fn carried_by(&self, name: &HeaderName) -> Vec<&'a Entry> {
         if is_never(name) {
             return Vec::new();
@@ -46,7 +47,8 @@ impl<'a> Scope<'a> {
         if *name == COOKIE {
             return Division::Cookies;
         }
-        // In a header that strips what is foreign no credential may stand beside another.
+        // In a header from which foreign credentials are stripped, no credential may be next to
+        // another.
         if self.strips(name) {
             return Division::One;
         }
@@ -55,38 +57,39 @@ impl<'a> Scope<'a> {
         Division::List(loose)
     }
 
-    /// Whether the header goes unless something in it was replaced: one entry that names it, or one
-    /// key, that allows nothing foreign is enough.
+    /// Whether the header is removed unless something in it was replaced: one entry that names it,
+    /// or one key, that allows nothing foreign is enough.
     pub(super) fn strips(&self, name: &HeaderName) -> bool {
         let mut strict = self.masked.iter().filter(|entry| !entry.allows_foreign());
         let named = !is_never(name) && strict.any(|entry| entry.names(name.as_str()));
         named || (is_of_keys(name) && self.strips_signatures())
     }
 
-    /// Whether signatures go that were not made with one of the keys.
+    /// Whether signatures that were not created with one of the keys are removed.
     pub(super) fn strips_signatures(&self) -> bool {
         self.keys.iter().any(|key| !key.allows_foreign())
     }
 
-    /// The headers that entries name, and those that go with keys: no trailer may be called so.
+    /// The headers that entries name, and those that belong to keys: no trailer may have these
+    /// names.
     pub(super) fn named(&self) -> Vec<HeaderName> {
         let of_keys = (!self.keys.is_empty()).then(|| [AUTHORIZATION].into_iter().chain(TOKENS));
         let named = self.masked.iter().flat_map(|entry| entry.named());
         named.chain(of_keys.into_iter().flatten()).collect()
     }
 
-    /// Whether answers have to be searched.
+    /// Whether responses have to be searched.
     pub(super) fn scrubs(&self) -> bool {
         self.secrets().next().is_some()
     }
 
-    /// What answers must not bring back, and what the container has instead.
+    /// The values that responses must not contain, each with the container's surrogate for it.
     pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
         let masked = self.masked.iter().filter(|entry| !entry.allows_echo());
         masked.flat_map(|entry| entry.secrets()).chain(self.keys.iter().flat_map(|key| key.secrets()))
     }
 
-    /// Which of all replacements these are.
+    /// The places of these entries among all replacements.
     pub(super) fn indices(&self) -> Vec<usize> {
         let masked = self.masked.iter().map(|entry| entry.index());
         masked.chain(self.keys.iter().map(|key| key.index())).collect()

@@ -23,27 +23,28 @@ use crate::fields::only;
 use crate::scrub::{self, Needles};
 use crate::signing::{Carrier, Request, without_signature};
 
-/// Sets of entries whose needles are kept.
+/// The number of sets of entries whose needles are cached.
 const NEEDLE_SETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// The real values of a task's credentials, and where they go.
+/// The real values of a task's credentials, and where they may be sent.
 pub(crate) struct Vault {
     masked: Vec<Entry>,
     keys: Vec<Key>,
-    /// What answers are searched for, by the entries in scope. Held for a lookup, or for the making
-    /// of one set; not while a request's own are made, whose size the task chooses.
+    /// The needles that responses are searched for, by the entries in scope. The lock is held for a
+    /// lookup, or while one set is built, but not while a request's own needles are built, whose
+    /// size the task chooses.
     needles: Mutex<LruCache<Vec<usize>, Arc<Needles>>>,
     clock_skew: ClockSkew,
 }
 
 impl Vault {
-    /// Takes over `replacements`.
+    /// A vault of `replacements`.
     pub(crate) fn new(replacements: &ReplacementMap) -> Self {
         Self::of(replacements.iter())
     }
 
-    /// The vault of `replacements`, which take the place of its own. It still looks for what was
-    /// real before: that may be valid for a while.
+    /// The vault of `replacements`, which replace its own. It still searches for the former real
+    /// values, which may be valid for a while.
     pub(crate) fn renewed(&self, replacements: &ReplacementMap) -> Self {
         let mut vault = Self::new(replacements);
         for entry in &mut vault.masked {
@@ -71,12 +72,12 @@ impl Vault {
         vault
     }
 
-    /// What becomes of the request `wire`. Where no credential has its host in scope, it stays as
-    /// it is.
+    /// The plan for the request `wire`. The request stays unchanged if no credential has its host
+    /// in scope.
     ///
     /// # Errors
     ///
-    /// When not everything that the request carries can be replaced: then it must not be sent.
+    /// If not everything that the request carries can be replaced: then it must not be sent.
     pub(crate) fn plan(&self, wire: Wire<'_>) -> Result<Plan, CredentialError> {
         if self.masked.is_empty() && self.keys.is_empty() {
             return Ok(Plan::untouched(wire.headers));
@@ -140,7 +141,8 @@ impl Vault {
         Ok(plan)
     }
 
-    /// What the answer is searched for: the values in scope, and `sent`, which is made of them.
+    /// The needles that the response is searched for: the values in scope, and `sent`, which
+    /// contains them in encoded form.
     fn needles(
         &self,
         scope: &Scope<'_>,
@@ -166,8 +168,8 @@ impl fmt::Debug for Vault {
     }
 }
 
-/// The headers without those that an entry names and in which nothing was replaced, and how many
-/// lines went. `ours` are the headers in which something was, or will be.
+/// The headers without those that `scope` strips and in which nothing was replaced, and how many
+/// lines were removed. `ours` are the headers in which something was replaced, or will be.
 fn strip(headers: HeaderMap, scope: &Scope<'_>, ours: &[HeaderName]) -> (HeaderMap, u32) {
     let foreign = |name: &HeaderName| !ours.contains(name) && scope.strips(name);
     if !headers.keys().any(foreign) {

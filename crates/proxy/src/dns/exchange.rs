@@ -1,8 +1,7 @@
-//! One question to the name server and its answer: over UDP, over TCP where the answer does not
-//! fit.
+//! One query to the name server and its answer: over UDP, then over TCP if the answer does not fit.
 //!
-//! Every query has a socket of its own, connected and with a port of the kernel's choice, and a
-//! random id: a forger has to guess both. No deadline here: the caller's covers all of it.
+//! Every query has its own connected socket, with a port that the kernel chooses, and a random id:
+//! a forger has to guess both. There is no deadline here: the caller's covers everything.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,18 +13,18 @@ use tokio::net::{TcpStream, UdpSocket};
 use super::message::Name;
 use super::response::{Family, Query, Response, Unusable};
 
-/// How long the first UDP answer is awaited before the question is sent once more.
+/// How long to wait for the first UDP answer before the query is sent once more.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(1);
-/// The longest UDP answer that is read. We announce no EDNS, so servers send at most 512.
+/// The longest UDP answer that is read. We announce no EDNS, so servers send at most 512 bytes.
 const UDP_BYTES: usize = 4096;
 
-/// An exchange that gave no answer.
+/// An exchange without an answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
-    /// The operating system says so.
+    /// The operating system reported an error.
     #[error("failed to reach the name server")]
     Io(#[from] io::Error),
-    /// The answer cannot be read.
+    /// The answer is not readable.
     #[error("unreadable answer")]
     Malformed,
 }
@@ -64,7 +63,7 @@ async fn over_udp(server: SocketAddr, query: &Query, hops: usize) -> Result<Resp
         match query.read(buffer.get(..length).unwrap_or_default(), hops) {
             Ok(response) => return Ok(response),
             Err(Unusable::Malformed) => return Err(ExchangeError::Malformed),
-            // A forger's or a late answer: the true one may still come.
+            // A forged or late answer: the real one may still arrive.
             Err(Unusable::Foreign) => {}
         }
     }

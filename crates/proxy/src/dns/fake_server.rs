@@ -1,5 +1,5 @@
-//! A name server for tests, on loopback, over UDP and TCP: it answers what a test says, sense or
-//! nonsense.
+//! A name server for tests, on loopback, over UDP and TCP: it gives the answers that a test
+//! specifies, valid or not.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct FakeServer {
 }
 
 impl FakeServer {
-    /// Answers each query with the messages that `answer` makes of it.
+    /// Answers each query with the messages that `answer` returns for it.
     pub(super) async fn start(answer: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + 'static) -> Self {
         let (udp, tcp) = bind_both().await;
         let address = udp.local_addr().unwrap();
@@ -55,7 +55,7 @@ impl FakeServer {
         self.address
     }
 
-    /// Queries that came over UDP so far.
+    /// The number of queries that arrived over UDP so far.
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
@@ -67,7 +67,8 @@ impl Drop for FakeServer {
     }
 }
 
-/// Both protocols on one port of the kernel's choice, which another process may have taken for TCP.
+/// Binds both protocols to one port that the kernel chooses, and which another process may have
+/// taken for TCP.
 async fn bind_both() -> (UdpSocket, TcpListener) {
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();

@@ -9,18 +9,18 @@ use super::responder::reply;
 use super::response::{Family, Query, Response};
 
 const PROXY: Ipv4Addr = Ipv4Addr::new(10, 199, 1, 100);
-/// As the resolver has it.
+/// The resolver's limit.
 const HOPS: usize = 8;
-/// Addresses of one answer at most.
+/// The maximum number of addresses in one answer.
 const ADDRESSES: usize = 16;
 
-/// The first byte chooses who reads the others: the responder, or the resolver as the whole answer
-/// to its question, or as what follows the question in the answer.
+/// The first byte selects the reader of the others: the responder, or the resolver, either as the
+/// whole answer to its query or as the part of the answer after the question.
 ///
 /// # Panics
 ///
-/// When a reply is longer than it may be, or is itself answered; when an answer gives what was not
-/// asked for.
+/// If a reply is longer than it may be, or would itself be answered; if an answer yields something
+/// that was not asked for.
 pub fn dns_packet(data: &[u8]) {
     let mut input = Input::new(data);
     let choice = input.byte();
@@ -49,7 +49,7 @@ fn query(packet: &[u8]) {
         return;
     };
     assert!(reply.message.len() <= packet.len() + 27, "a reply is too long");
-    assert_eq!(reply.message.get(..2), packet.get(..2), "a reply is another's");
+    assert_eq!(reply.message.get(..2), packet.get(..2), "a reply has another id");
     assert!(reply.message.len() >= HEADER_BYTES, "a reply has no header");
     assert!(super::responder::reply(&reply.message, PROXY).is_none(), "a reply is answered");
 }
@@ -62,13 +62,13 @@ fn question(family: Family) -> Query {
 fn answer(packet: &[u8], family: Family) {
     match question(family).read(packet, HOPS) {
         Ok(Response::Addresses { addresses, .. }) => {
-            assert!((1..=ADDRESSES).contains(&addresses.len()), "so many addresses");
+            assert!((1..=ADDRESSES).contains(&addresses.len()), "wrong number of addresses");
             let fits = |address: &std::net::IpAddr| address.is_ipv6() == (family == Family::V6);
             assert!(addresses.iter().all(fits), "an address of the other family");
         }
         Ok(Response::Alias { target, hops, .. }) => {
-            assert!(target.is_host(), "an alias of no host");
-            assert!((1..=HOPS + 1).contains(&hops), "so many aliases");
+            assert!(target.is_host(), "an alias that is not a host name");
+            assert!((1..=HOPS + 1).contains(&hops), "wrong number of aliases");
         }
         Ok(Response::NoData | Response::NoSuchName | Response::Truncated | Response::Failed(_)) | Err(_) => {}
     }

@@ -1,13 +1,13 @@
-//! Which addresses the proxy connects to: public ones, and what the operator opened.
+//! Decides which addresses the proxy connects to: public ones, and those that the operator allowed.
 //!
-//! The gate decides by name; this is what keeps an allowed name from leading into the host's own
+//! The gate decides by name; this guard keeps an allowed name from leading into the host's own
 //! network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// IPv4 that is not public (IANA's special-purpose registry, and multicast).
+/// IPv4 networks that are not public (IANA's special-purpose registry, and multicast).
 pub(crate) const REFUSED_V4: [Ipv4Net; 15] = [
     v4([0, 0, 0, 0], 8),       // this network; 0.0.0.0 is unspecified
     v4([10, 0, 0, 0], 8),      // private
@@ -26,25 +26,24 @@ pub(crate) const REFUSED_V4: [Ipv4Net; 15] = [
     v4([240, 0, 0, 0], 4),     // reserved, with the broadcast address
 ];
 
-/// The only IPv6 that is public: global unicast.
+/// The only public IPv6 network: global unicast.
 const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// What of it is not, beside [`GATEWAYS_V6`].
+/// The parts of it that are not public, in addition to [`GATEWAYS_V6`].
 const REFUSED_V6: [Ipv6Net; 3] = [
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), // protocol assignments: Teredo, benchmarking, ORCHID
     v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), // documentation
     v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), // documentation
 ];
 
-/// IPv6 that leads to any IPv4 address through a gateway that we know nothing of: no exception
-/// opens it.
+/// IPv6 networks that lead to any IPv4 address through an unknown gateway: no exception opens them.
 const GATEWAYS_V6: [Ipv6Net; 3] = [
     v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96), // NAT64
     v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48), // NAT64, local use
     v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16),    // 6to4
 ];
 
-/// IPv6 whose last four bytes are the IPv4 address that is meant.
+/// IPv6 networks whose last four bytes are the IPv4 address that is reached.
 const EMBEDDED_V4: [Ipv6Net; 2] = [
     v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96), // IPv4-mapped
     v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96), // IPv4-translated
@@ -61,7 +60,7 @@ impl AddressGuard {
     /// A guard that permits public addresses and those in `allow`, but never one in `own`: a proxy
     /// that connects to itself would do so until its connections are used up.
     pub(crate) fn new(allow: Vec<IpNet>, own: Vec<IpAddr>) -> Self {
-        Self { allow, own: own.into_iter().map(meant).collect() }
+        Self { allow, own: own.into_iter().map(reached).collect() }
     }
 
     /// Whether the proxy may connect to `address`.
@@ -69,19 +68,19 @@ impl AddressGuard {
         if self.is_own(address) || is_gateway(address) {
             return false;
         }
-        let address = meant(address);
+        let address = reached(address);
         is_public(address) || self.allow.iter().any(|net| net.contains(&address))
     }
 
-    /// Whether `address` is the proxy's or its machine's: no network opens it.
+    /// Whether `address` is the proxy's or its machine's: no allowed network opens it.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
-        let address = meant(address);
+        let address = reached(address);
         self.own.contains(&address) || address.is_unspecified()
     }
 }
 
 /// The address that a connection to `address` would reach.
-fn meant(address: IpAddr) -> IpAddr {
+fn reached(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if EMBEDDED_V4.iter().any(|net| net.contains(&v6)) => {
             let [.., a, b, c, d] = v6.octets();
@@ -122,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_of_every_refused_network() {
-        // The address before, the first, the last, the one behind; `-` where the neighbour is
-        // refused for another reason.
+    fn edges_of_every_refused_network_are_exact() {
+        // The address before the network, its first and its last one, and the one after it; `-` if
+        // that neighbour is refused for another reason.
         let cases = [
             ("-", "0.0.0.0", "0.255.255.255", "1.0.0.0"),
             ("9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0"),
@@ -226,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_embedded_address_is_judged_like_itself(bits: u32, allow: u32, prefix in 0_u8..=32) {
+        fn embedded_address_is_judged_like_the_address_itself(bits: u32, allow: u32, prefix in 0_u8..=32) {
             let allowed = Ipv4Net::new(Ipv4Addr::from(allow), prefix).unwrap();
             let guard = AddressGuard::new(vec![IpNet::V4(allowed)], Vec::new());
             let address = Ipv4Addr::from(bits);

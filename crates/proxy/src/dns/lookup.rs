@@ -12,45 +12,46 @@ use super::exchange::{ExchangeError, ask};
 use super::message::Name;
 use super::response::{Family, Response};
 
-/// The longest that a lookup takes.
+/// The maximum duration of a lookup.
 const DEADLINE: Duration = Duration::from_secs(4);
-/// How long the slower family is awaited when the faster one has given addresses.
+/// How long to wait for the slower family once the faster one has addresses.
 const GRACE: Duration = Duration::from_millis(300);
-/// Aliases followed at most, over all answers.
+/// The maximum number of aliases that are followed, over all answers.
 const HOPS: usize = 8;
 
-/// A name that gave no address. No message reveals where the name server is: a client may see it.
+/// The reason why a name has no address. No message reveals where the name server is: a client may
+/// see it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ResolveError {
     /// There is no such name, or it has no address.
     #[error("Name or service not known")]
     NotFound,
-    /// No answer came.
+    /// No answer arrived.
     #[error("name server timed out")]
     TimedOut,
-    /// It cannot be reached.
+    /// The name server is not reachable.
     #[error("failed to reach the name server")]
     Unreachable(#[source] Arc<io::Error>),
-    /// It said that it cannot or will not answer; the response code.
+    /// It answered with an error; the response code.
     #[error("name server answered {}", code_name(*.0))]
     Failed(u16),
-    /// It sent something that cannot be read.
+    /// It sent an unreadable answer.
     #[error("name server sent an unreadable answer")]
     Malformed,
     /// The name is an alias of an alias, and so on, or of itself.
     #[error("more than {HOPS} aliases of a name")]
     TooManyAliases,
-    /// The lookup ended without an answer, which is a fault of the proxy.
+    /// The lookup ended without an answer, which is an error in the proxy.
     #[error("lookup was abandoned")]
     Abandoned,
 }
 
-/// The addresses of a name and how long they hold.
+/// The addresses of a name and how long they are valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// IPv4 first; never empty.
     pub(super) addresses: Vec<IpAddr>,
-    /// As the server said it, the shortest of all records.
+    /// The shortest TTL of all records that the server sent for the name.
     pub(super) ttl: Duration,
 }
 
@@ -70,7 +71,8 @@ pub(super) async fn look_up(server: SocketAddr, name: &Name) -> Result<Found, Re
     tokio::time::timeout(DEADLINE, both).await.unwrap_or(Err(ResolveError::TimedOut))
 }
 
-/// The slower family's result; nothing, if it takes long and the faster one has addresses already.
+/// The slower family's result; [`ResolveError::NotFound`] if it takes long and the faster one
+/// already has addresses.
 async fn second(
     first: &Result<Found, ResolveError>,
     rest: impl Future<Output = Result<Found, ResolveError>>,
@@ -88,7 +90,7 @@ fn merge(v4: Result<Found, ResolveError>, v6: Result<Found, ResolveError>) -> Re
             Ok(Found { addresses, ttl: v4.ttl.min(v6.ttl) })
         }
         (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
-        // "There is none" is the lesser news when the other family could not be asked.
+        // `NotFound` is less important if the other family could not be queried.
         (Err(ResolveError::NotFound), Err(error)) | (Err(error), Err(_)) => Err(error),
     }
 }
@@ -147,10 +149,10 @@ mod tests {
         found.map(text).map_err(|error| error.to_string())
     }
 
-    /// What servers say of a.example, and what comes of it.
+    /// Answers of servers for a.example, and their results.
     #[tokio::test]
     #[expect(clippy::too_many_lines, reason = "a flat table")]
-    async fn every_kind_of_answer() {
+    async fn every_kind_of_answer_has_its_result() {
         type Case = (&'static str, fn(&Asked) -> Vec<Vec<u8>>, Result<&'static str, &'static str>);
         let not_found = Err("Name or service not known");
         let unreadable = Err("name server sent an unreadable answer");
@@ -207,7 +209,7 @@ mod tests {
             ),
             ("another's address", |q| vec![q.by_family(&[a("evil.example", 60, V4)], &[])], not_found),
             (
-                "another's beside ours",
+                "another's next to ours",
                 |q| vec![q.by_family(&[a("evil.example", 60, [6, 6, 6, 6]), a("a.example", 60, V4)], &[])],
                 Ok("192.0.2.7"),
             ),
@@ -226,7 +228,7 @@ mod tests {
                 },
                 Ok("192.0.2.7"),
             ),
-            ("truncated for ever", |q| vec![q.truncated()], unreadable),
+            ("truncated forever", |q| vec![q.truncated()], unreadable),
             ("pointer loop", |q| vec![q.raw(1, b"\xc0\x1b\0\x01\0\x01\0\0\0\0\0\0")], unreadable),
             (
                 "short address",
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn forgeries_are_passed_over() {
+    async fn forged_answers_are_ignored() {
         type Forgery = fn(&mut Vec<u8>);
         let forgeries: [(&str, Forgery); 6] = [
             ("another id", |message| message[1] ^= 1),
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_shortest_ttl_counts() {
+    async fn shortest_ttl_counts() {
         let server = FakeServer::start(|asked| {
             vec![asked.by_family(
                 &[Fields::named("a.example", 5, 30, "b.example"), a("b.example", 90, V4)],
@@ -291,14 +293,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_ends_after_four_seconds() {
+    async fn silent_server_times_out_after_four_seconds() {
         let began = Instant::now();
         assert_eq!(addresses(|_| Vec::new()).await, Err("name server timed out".to_owned()));
         assert_eq!(began.elapsed().as_secs(), 4);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lost_query_is_sent_again() {
+    async fn lost_query_is_sent_again() {
         let began = Instant::now();
         let asked_before = std::cell::Cell::new(0);
         let found = addresses(move |asked| {
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_family_does_not_hold_up_the_other_for_long() {
+    async fn silent_family_delays_the_other_only_briefly() {
         let began = Instant::now();
         let found =
             addresses(
@@ -328,7 +330,7 @@ mod tests {
 
     /// A timeout, which comes later, is another error.
     #[tokio::test]
-    async fn a_closed_port_is_reported_as_what_it_is() {
+    async fn closed_port_is_reported_as_unreachable() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let server = socket.local_addr().unwrap();
         drop(socket);

@@ -1,18 +1,18 @@
 //! The DNS wire format, as far as a responder and a stub resolver need it. No read goes past the
-//! message, no loop runs for ever.
+//! message, no loop runs forever.
 
 use std::fmt;
 
-/// Bytes of the fixed header.
+/// The length of the fixed header in bytes.
 pub(super) const HEADER_BYTES: usize = 12;
-/// Bytes of a name on the wire, the root's zero included (RFC 1035).
+/// The maximum length of a name on the wire in bytes, including the root's zero (RFC 1035).
 const NAME_BYTES: usize = 255;
 
 /// The class of the Internet.
 pub(super) const CLASS_IN: u16 = 1;
 /// An IPv4 address.
 pub(super) const TYPE_A: u16 = 1;
-/// Another name for the same thing.
+/// The canonical name of an alias.
 pub(super) const TYPE_CNAME: u16 = 5;
 /// An IPv6 address.
 pub(super) const TYPE_AAAA: u16 = 28;
@@ -22,17 +22,17 @@ pub(super) const TYPE_OPT: u16 = 41;
 /// The fixed header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Chosen by who asks, repeated by who answers.
+    /// Chosen by the client, repeated by the server.
     pub(super) id: u16,
     /// The second word, bits as on the wire.
     pub(super) flags: u16,
-    /// Questions.
+    /// The number of questions.
     pub(super) questions: u16,
-    /// Records in the answer section.
+    /// The number of records in the answer section.
     pub(super) answers: u16,
-    /// Records in the authority section.
+    /// The number of records in the authority section.
     pub(super) authorities: u16,
-    /// Records in the additional section.
+    /// The number of records in the additional section.
     pub(super) additionals: u16,
 }
 
@@ -41,9 +41,9 @@ impl Header {
     pub(super) const RESPONSE: u16 = 0x8000;
     /// The answer did not fit.
     pub(super) const TRUNCATED: u16 = 0x0200;
-    /// The asker wants a full answer, not a referral.
+    /// The client wants a full answer, not a referral.
     pub(super) const RECURSION_DESIRED: u16 = 0x0100;
-    /// The answerer gives full answers.
+    /// The server gives full answers.
     pub(super) const RECURSION_AVAILABLE: u16 = 0x0080;
     /// The bits of the opcode.
     pub(super) const OPCODE: u16 = 0x7800;
@@ -62,7 +62,7 @@ impl Header {
 pub(super) struct Name(Vec<u8>);
 
 impl Name {
-    /// The name of `host`, whose labels are made of letters, digits, hyphens and underscores.
+    /// The name of `host`, whose labels consist of letters, digits, hyphens and underscores.
     pub(super) fn from_host(host: &str) -> Option<Self> {
         let mut wire = Vec::with_capacity(host.len() + 2);
         for label in host.split('.') {
@@ -77,7 +77,7 @@ impl Name {
         (wire.len() <= NAME_BYTES).then_some(Self(wire))
     }
 
-    /// Whether it is a name that [`Self::from_host`] could have made.
+    /// Whether it is a name that [`Self::from_host`] could have returned.
     pub(super) fn is_host(&self) -> bool {
         !self.is_root() && self.labels().all(|label| label.iter().copied().all(is_host_byte))
     }
@@ -87,8 +87,8 @@ impl Name {
         self.0 == [0]
     }
 
-    /// Whether both are the same name, whatever the case of their letters. (A length is at most 63,
-    /// no letter.)
+    /// Whether both are the same name, ignoring case. (A length is at most 63, which is not a
+    /// letter.)
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
@@ -110,8 +110,8 @@ impl Name {
 }
 
 /// Labels joined by dots, without the last dot; the root is `.`. A dot or backslash inside a label
-/// has a backslash before it, bytes that are no UTF-8 become replacement characters; nothing else
-/// is escaped.
+/// is escaped with a backslash, bytes that are not UTF-8 become replacement characters; nothing
+/// else is escaped.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_root() {
@@ -134,7 +134,8 @@ impl fmt::Debug for Name {
     }
 }
 
-/// A record; its data is its range in the message, because names in it may point elsewhere.
+/// A record. The place of its data in the message is kept as well, because names in the data may
+/// point elsewhere.
 #[derive(Debug, Clone)]
 pub(super) struct ResourceRecord<'a> {
     pub(super) owner: Name,
@@ -146,8 +147,8 @@ pub(super) struct ResourceRecord<'a> {
     pub(super) data_at: usize,
 }
 
-/// Reads a message from its beginning. Every method is `None` where the message is cut short or
-/// broken.
+/// Reads a message from its beginning. Every method returns `None` if the message is cut short or
+/// malformed.
 #[derive(Debug, Clone)]
 pub(super) struct Reader<'a> {
     message: &'a [u8],
@@ -155,12 +156,12 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// At the first byte of `message`.
+    /// Starts at the first byte of `message`.
     pub(super) fn new(message: &'a [u8]) -> Self {
         Self::at(message, 0)
     }
 
-    /// At `position` of `message`.
+    /// Starts at `position` of `message`.
     pub(super) fn at(message: &'a [u8], position: usize) -> Self {
         Self { message, position }
     }
@@ -182,7 +183,7 @@ impl<'a> Reader<'a> {
         let mut wire = Vec::new();
         loop {
             let length = self.byte()?;
-            // The two high bits mark a pointer, or label types that never came into use.
+            // The two high bits mark a pointer, or label types that were never adopted.
             if length > 63 {
                 return None;
             }
@@ -244,7 +245,7 @@ impl<'a> Reader<'a> {
         Some(ResourceRecord { owner, kind, class, ttl, data, data_at })
     }
 
-    /// Passes a record without looking at its data: its type, and whether the root owns it.
+    /// Skips a record without reading its data; returns its type, and whether the root owns it.
     pub(super) fn skip_record(&mut self) -> Option<(u16, bool)> {
         let mut is_root = true;
         loop {
@@ -291,7 +292,7 @@ fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
 
-/// What a type is called, `TYPE65` where it has no name here.
+/// The name of a type, or `TYPE` and its number if it has no name here.
 pub(super) fn type_name(kind: u16) -> String {
     let known = match kind {
         1 => "A",
@@ -335,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_become_names_and_back() {
+    fn host_names_round_trip() {
         let long_label = "a".repeat(64);
         let longest = format!("{0}.{0}.{0}.{1}", "a".repeat(63), "b".repeat(61));
         let too_long = format!("{0}.{0}.{0}.{1}", "a".repeat(63), "b".repeat(62));
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_labels_stay_apart_from_dots() {
+    fn dots_and_backslashes_in_labels_are_escaped() {
         let cases: [(&[u8], &str); 5] = [
             (b"\x03a.b\x01c\0", r"a\.b.c"),
             (b"\x01a\x03b\\c\0", r"a.b\\c"),
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_go_backwards_only() {
+    fn only_backward_pointers_are_followed() {
         // At 0: "com"; at 5: "a" + pointer to 0; at 9: pointer to itself; at 11: pointer forward;
         // at 13: pointer to 15 and back.
         let message = b"\x03com\0\x01a\xc0\x00\xc0\x09\xc0\x0d\xc0\x0f\xc0\x0d";
@@ -392,6 +393,6 @@ mod tests {
         assert_eq!(Reader::at(message, 5).plain_name(), None, "a pointer is not a plain name");
         let mut reader = Reader::at(message, 5);
         reader.name().unwrap();
-        assert_eq!(reader.position, 9, "reading goes on behind the pointer");
+        assert_eq!(reader.position, 9, "reading continues after the pointer");
     }
 }

@@ -1,9 +1,9 @@
-//! DNS: the answers to the task, and the lookups that the proxy makes when the gate has permitted a
+//! DNS: the answers to the task, and the proxy's own lookups after the gate has permitted a
 //! request.
 //!
-//! The two never meet: [`DnsSockets`] answers the task by a pure function and forwards nothing;
+//! The two are separate: [`DnsSockets`] answers the task with a pure function and forwards nothing;
 //! [`Resolver`] asks the configured name server for the hosts of permitted requests, and
-//! [`AddressGuard`] judges what it finds.
+//! [`AddressGuard`] judges the addresses that it finds.
 
 mod exchange;
 #[cfg(test)]

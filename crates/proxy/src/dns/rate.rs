@@ -1,17 +1,17 @@
-//! How many queries a second are answered.
+//! Limits how many queries a second are answered.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What is saved up at most, in time: a burst of one second's queries.
+/// The maximum credit, as time: a burst of one second's queries.
 const BURST: Duration = Duration::from_secs(1);
 
-/// A bucket that fills with time and that every query takes its share from.
+/// A bucket that fills with time, and from which every query takes its cost.
 #[derive(Debug)]
 pub(super) struct Rate {
-    /// The time that one query costs; `None` where none is admitted.
+    /// The time that one query costs; `None` if no query is admitted.
     cost: Option<Duration>,
     /// Held for a few instructions, never over an await. Invariant: the credit is at most
     /// [`BURST`].
@@ -31,7 +31,7 @@ impl Rate {
         Self { cost, bucket: Mutex::new(Bucket { credit: BURST, filled_at: now }) }
     }
 
-    /// Whether a query that came at `now` is to be answered.
+    /// Whether a query that arrived at `now` is to be answered.
     pub(super) fn admits(&self, now: Instant) -> bool {
         let Some(cost) = self.cost else {
             return false;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_empties_the_bucket_and_time_fills_it() {
+    fn burst_empties_the_bucket_and_time_fills_it() {
         let start = Instant::now();
         let rate = Rate::new(200, start);
         let admitted = |after_ms, queries| {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_admits_nothing() {
+    fn zero_rate_admits_nothing() {
         assert!(!Rate::new(0, Instant::now()).admits(Instant::now()));
     }
 }

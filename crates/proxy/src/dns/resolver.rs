@@ -1,7 +1,7 @@
 //! The proxy's own stub resolver: a cache, and one lookup at a time for each name.
 //!
-//! It is the only way a name leaves the proxy, and it is used only after the gate has permitted a
-//! request. The operating system's resolver is never asked: a static binary has none.
+//! It is the only way by which a name leaves the proxy, and it is used only after the gate has
+//! permitted a request. The operating system's resolver is never used: a static binary has none.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,12 +16,12 @@ use tokio::time::Instant;
 use super::lookup::{ResolveError, look_up};
 use super::message::Name;
 
-/// Names kept at most; the least recently used goes first.
+/// The maximum number of cached names; the least recently used is dropped first.
 const CACHED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
-/// No answer is kept for less, whatever its server says: a page of one host asks for its name a
-/// hundred times.
+/// The shortest time that an answer is cached, whatever its server specifies: a page may request
+/// its host a hundred times.
 const TTL_MIN: Duration = Duration::from_secs(1);
-/// No answer is kept for longer.
+/// The longest time that an answer is cached.
 const TTL_MAX: Duration = Duration::from_mins(5);
 
 type Outcome = Result<Arc<[IpAddr]>, ResolveError>;
@@ -59,8 +59,8 @@ impl Resolver {
         Self { shared: Arc::new(Shared { server, state: Mutex::new(state) }) }
     }
 
-    /// The addresses of `host`, IPv4 first; never empty. A canonical IPv4 address is its own. Takes
-    /// 4 s at most.
+    /// The addresses of `host`, IPv4 first; never empty. A canonical IPv4 address resolves to
+    /// itself. Takes at most 4 s.
     pub(crate) async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError> {
         if let Ok(literal) = host.parse::<Ipv4Addr>() {
             return Ok(vec![literal.into()]);
@@ -75,15 +75,16 @@ impl Resolver {
     }
 }
 
-/// What a caller gets to go on with.
+/// The addresses, or the lookup to wait for.
 enum Entered {
     Known(Arc<[IpAddr]>),
     Running(watch::Receiver<Option<Outcome>>),
 }
 
 impl Shared {
-    /// From the cache, or from the lookup that runs, or from a new one. The lookup is a task of its
-    /// own: it goes on for the others when the caller that began it goes away.
+    /// Returns the addresses from the cache, or the lookup that is running, or a new one. The
+    /// lookup is a separate task: it continues for the others when the caller that began it goes
+    /// away.
     fn enter(self: &Arc<Self>, name: Name) -> Entered {
         let mut state = self.lock();
         if let Some(cached) = state.cache.get(&name) {
@@ -118,7 +119,7 @@ impl Shared {
     }
 }
 
-/// Takes a name out of `in_flight`, also when its lookup panics or is dropped.
+/// Removes a name from `in_flight`, even if its lookup panics or is dropped.
 struct InFlightGuard<'a> {
     shared: &'a Shared,
     name: &'a Name,
@@ -148,8 +149,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_kept_as_long_as_it_holds() {
-        // What the server says, in seconds, and what is made of it.
+    async fn answer_is_cached_for_its_bounded_ttl() {
+        // The server's TTL, and how long the answer is cached, in seconds.
         for (ttl, kept) in [(60, 60), (0, 1), (86_400, 300)] {
             let server = FakeServer::start(one_address(ttl)).await;
             let resolver = Resolver::new(server.address());
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failures_are_not_kept() {
+    async fn failures_are_not_cached() {
         let server = FakeServer::start(|asked| vec![asked.code(3)]).await;
         let resolver = Resolver::new(server.address());
         for asked in [2, 4] {
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn some_hosts_are_never_asked_for() {
+    async fn addresses_and_invalid_hosts_are_never_queried() {
         let server = FakeServer::start(|asked| vec![asked.code(3)]).await;
         let resolver = Resolver::new(server.address());
         assert_eq!(resolver.resolve("192.0.2.1").await.unwrap(), ["192.0.2.1".parse::<IpAddr>().unwrap()]);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_cache_is_bounded() {
+    async fn cache_is_bounded() {
         let server = FakeServer::start(|asked| {
             let name = asked.name().to_owned();
             vec![if asked.is_v4() {

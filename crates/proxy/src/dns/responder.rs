@@ -1,8 +1,8 @@
-//! The answers to a task's DNS questions: the proxy's own address, for every name, and nothing of
+//! The answers to a task's DNS queries: the proxy's own address for every name, and no records of
 //! any other type.
 //!
 //! A pure function of the query. No name leaves the proxy this way. Types that are not answered get
-//! NODATA, because some clients take any error for "the name server is broken" and wait.
+//! NODATA, because some clients treat any error as a broken name server and wait.
 
 use std::net::Ipv4Addr;
 
@@ -10,22 +10,22 @@ use sandbox_proxy_protocol::{DnsAnswer, Event};
 
 use super::message::{CLASS_IN, HEADER_BYTES, Header, Name, Reader, TYPE_A, TYPE_OPT, type_name};
 
-/// How long clients may keep an answer, in seconds.
+/// How long clients may cache an answer, in seconds.
 const TTL: u32 = 60;
-/// The size of UDP message that an answer's OPT record announces.
+/// The UDP message size that an answer's OPT record announces.
 const UDP_BYTES: u16 = 1232;
 
-/// A response and the record of it.
+/// A response and its record.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reply {
-    /// What goes back to the client: at most 27 bytes longer than the query.
+    /// The message to the client: at most 27 bytes longer than the query.
     pub(super) message: Vec<u8>,
-    /// What the host gets.
+    /// The record for the host.
     pub(super) event: Event,
 }
 
-/// The reply to `query`, for a proxy at `address`; `None` for what must not be answered at all:
-/// messages that are too short to have a header, and responses.
+/// The reply to `query`, for a proxy at `address`; `None` for messages that must not be answered at
+/// all: those too short to have a header, and responses.
 pub(super) fn reply(query: &[u8], address: Ipv4Addr) -> Option<Reply> {
     let mut reader = Reader::new(query);
     let header = reader.header()?;
@@ -48,7 +48,7 @@ struct Question {
     name: Name,
     kind: u16,
     class: u16,
-    /// Behind the last byte of it in the query.
+    /// The position after its last byte in the query.
     end: usize,
 }
 
@@ -77,8 +77,8 @@ fn judge(header: Header, question: Option<&Question>, address: Ipv4Addr) -> DnsA
     }
 }
 
-/// Whether the additional section, behind everything that `reader` still has to pass, holds an OPT
-/// record.
+/// Whether the additional section, after everything that `reader` still has to skip, contains an
+/// OPT record.
 fn has_opt(header: Header, mut reader: Reader<'_>) -> bool {
     let before = u32::from(header.answers) + u32::from(header.authorities);
     let total = before + u32::from(header.additionals);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_query_gets_the_proxy() {
+    fn address_query_is_answered_with_the_proxy() {
         let asked = question(b"\x03ApI\x07example\x03com\0", 1, 1);
         let reply = reply(&query(0x0120, [1, 0, 0, 0], &asked), PROXY).unwrap();
         let answer = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\xc7\x01\x64";
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn some_messages_get_no_answer() {
+    fn short_messages_and_responses_get_no_answer() {
         let asked = query(0, [1, 0, 0, 0], &question(b"\x01a\0", 1, 1));
         for length in 0..HEADER_BYTES {
             assert_eq!(reply(&asked[..length], PROXY), None, "{length} bytes");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opt_record_is_answered_with_one() {
+    fn opt_record_is_answered_with_one() {
         let asked = question(b"\x01a\0", 28, 1);
         let other = b"\xc0\x0c\0\x01\0\x01\0\0\0\0\0\x01x";
         let cases: [(&str, [u16; 4], Vec<u8>, bool); 6] = [

@@ -1,14 +1,14 @@
-//! What a name server's message says about the one thing that it was asked. A pure function; the
-//! message is hostile.
+//! Reads a name server's message as the answer to one query. A pure function; the message is
+//! hostile.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::message::{CLASS_IN, Header, Name, Reader, ResourceRecord, TYPE_A, TYPE_AAAA, TYPE_CNAME};
 
-/// Addresses taken from one answer at most.
+/// The maximum number of addresses that are taken from one answer.
 const ADDRESSES: usize = 16;
 
-/// Which addresses are asked for.
+/// The family of the addresses that are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
@@ -31,7 +31,7 @@ impl Family {
     }
 }
 
-/// One question to a name server.
+/// A query to a name server.
 #[derive(Debug, Clone)]
 pub(super) struct Query {
     pub(super) id: u16,
@@ -39,29 +39,30 @@ pub(super) struct Query {
     pub(super) family: Family,
 }
 
-/// What the answer to a [`Query`] says.
+/// The answer to a [`Query`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Response {
-    /// The name's addresses, at least one, and how long they hold, in seconds.
+    /// The name's addresses, at least one, and how long they are valid, in seconds.
     Addresses { addresses: Vec<IpAddr>, ttl: u32 },
-    /// Another name has to be asked for; how long that holds, and how many aliases led there.
+    /// Another name has to be queried; how long that is valid, in seconds, and how many aliases led
+    /// there.
     Alias { target: Name, ttl: u32, hops: usize },
-    /// The name has no such address.
+    /// The name has no address of this family.
     NoData,
     /// There is no such name.
     NoSuchName,
-    /// The answer did not fit and has to be asked for over TCP.
+    /// The answer did not fit and has to be requested over TCP.
     Truncated,
-    /// The server did not do it; the response code.
+    /// The server answered with an error; the response code.
     Failed(u16),
 }
 
-/// A message that is no usable answer.
+/// A message that is not a usable answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unusable {
-    /// It does not answer this query: another's answer, or a forgery.
+    /// It does not answer this query: an answer to another one, or a forgery.
     Foreign,
-    /// It answers this query and cannot be read.
+    /// It answers this query, but is not readable.
     Malformed,
 }
 
@@ -84,8 +85,8 @@ impl Query {
     }
 
     /// Reads `message` as the answer to this query, following at most `hops` aliases. Only records
-    /// of the asked name and of the names that it is an alias for count; whatever else the message
-    /// claims is passed over.
+    /// of the queried name and of the names that it is an alias for count; anything else in the
+    /// message is ignored.
     pub(super) fn read(&self, message: &[u8], hops: usize) -> Result<Response, Unusable> {
         let mut reader = Reader::new(message);
         let header = self.echo(&mut reader).ok_or(Unusable::Foreign)?;
@@ -123,7 +124,7 @@ impl Query {
             .then_some(header)
     }
 
-    /// From the asked name over its aliases to addresses, as far as `records` lead.
+    /// Follows the aliases from the queried name to addresses, as far as `records` lead.
     fn follow(&self, message: &[u8], records: &[ResourceRecord<'_>], hops: usize) -> Option<Response> {
         let mut current = self.name.clone();
         let mut ttl = u32::MAX;
@@ -153,7 +154,7 @@ impl Query {
             current = Reader::at(message, alias.data_at).name().filter(Name::is_host)?;
             ttl = ttl.min(alias.ttl);
         }
-        // More aliases than allowed: who asks counts them and gives up.
+        // More aliases than allowed: the caller counts them and gives up.
         Some(Response::Alias { target: current, ttl, hops: hops + 1 })
     }
 }

@@ -18,11 +18,11 @@ use super::responder::reply;
 use crate::accounting::LimitCounter;
 use crate::record::Recorder;
 
-/// The longest query over UDP that is read whole; of a longer one the rest is cut off.
+/// The longest UDP query that is read whole; a longer one is truncated.
 const UDP_BYTES: usize = 4096;
-/// TCP connections open at once; more are closed at once.
+/// The maximum number of open TCP connections; any more are closed at once.
 const TCP_CONNECTIONS: usize = 64;
-/// For each message over TCP, in and out, and for the silence before it.
+/// The time limit of each message over TCP, in and out, including the silence before it.
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after the operating system failed to receive or accept, so that a lasting failure does
 /// not spin.
@@ -41,8 +41,8 @@ impl DnsSockets {
         Ok(Self { udp: UdpSocket::bind(address).await?, tcp: TcpListener::bind(address).await? })
     }
 
-    /// Answers queries, `per_second` at most, until `shutdown`. Every answer is a record first:
-    /// what cannot be recorded is not answered.
+    /// Answers queries, at most `per_second`, until `shutdown`. Every answer is recorded first: a
+    /// query that cannot be recorded is not answered.
     pub(crate) async fn serve(
         self,
         address: Ipv4Addr,
@@ -69,7 +69,7 @@ impl DnsSockets {
     }
 }
 
-/// What answers queries, however they come.
+/// Answers queries of both transports.
 #[derive(Debug)]
 struct Responder {
     address: Ipv4Addr,
@@ -80,7 +80,7 @@ struct Responder {
 }
 
 impl Responder {
-    /// The answer to `query`, recorded; `None` where there is to be none.
+    /// Records and returns the answer to `query`; `None` if it gets none.
     fn answer(&self, query: &[u8]) -> Option<Vec<u8>> {
         #[cfg(feature = "forced-panic")]
         crate::forced_panic::end_listener(query);
@@ -101,7 +101,7 @@ async fn serve_udp(responder: &Responder, socket: &UdpSocket) -> Infallible {
             Ok((length, client)) => {
                 if let Some(answer) = buffer.get(..length).and_then(|query| responder.answer(query)) {
                     // Never waits: an answer that does not fit into the socket's buffer is lost, as
-                    // UDP may.
+                    // UDP allows.
                     let _ = socket.try_send_to(&answer, client);
                 }
             }
@@ -126,7 +126,7 @@ async fn serve_tcp(responder: &Arc<Responder>, listener: &TcpListener) -> Infall
             (Ok((stream, _)), Ok(place)) => {
                 let responder = Arc::clone(responder);
                 connections.spawn(async move {
-                    // A client that breaks off is not an error.
+                    // A client that disconnects is not an error.
                     let _ = serve_connection(&responder, stream).await;
                     drop(place);
                 });
@@ -141,8 +141,8 @@ async fn serve_tcp(responder: &Arc<Responder>, listener: &TcpListener) -> Infall
     }
 }
 
-/// One query after the other, until the client ends, is silent for too long, or asks something that
-/// gets no answer.
+/// Answers one query after the other, until the client disconnects, is silent for too long, or
+/// sends a query that gets no answer.
 async fn serve_connection(responder: &Responder, mut stream: TcpStream) -> io::Result<()> {
     loop {
         let query = timeout(TCP_TIMEOUT, read_message(&mut stream)).await??;
@@ -197,7 +197,7 @@ mod tests {
             (Self { address, stop, task, records }, recorder)
         }
 
-        /// Stops it; everything that it recorded.
+        /// Stops it, and returns everything that it recorded.
         async fn stop(self, recorder: Recorder) -> Vec<Event> {
             self.stop.send(()).unwrap();
             self.task.await.unwrap();
@@ -219,11 +219,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn udp_and_tcp_say_the_same() {
+    async fn udp_and_tcp_give_the_same_answers() {
         let (running, recorder) = Running::start(200).await;
         let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut buffer = [0; 512];
-        // A message that gets no answer does not keep the next one from its own.
+        // A message without an answer does not keep the next one from getting its own.
         for message in [&b"short"[..], RESPONSE, QUERY] {
             udp.send_to(message, running.address).await.unwrap();
         }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_client_is_dropped() {
+    async fn silent_client_is_dropped() {
         let (running, recorder) = Running::start(200).await;
         for beginning in [&b""[..], b"\0", b"\0\x1c\0\x07"] {
             let mut tcp = TcpStream::connect(running.address).await.unwrap();

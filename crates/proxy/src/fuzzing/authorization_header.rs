@@ -10,7 +10,7 @@ use super::signed_request::check;
 ///
 /// # Panics
 ///
-/// When a real value goes where it does not belong, or a signature is replaced by halves.
+/// When a real value goes where it does not belong, or a signature is replaced only in part.
 pub fn authorization_header(data: &[u8]) {
     let (value, lines) = first_line(data);
     let Ok(value) = HeaderValue::from_bytes(value.trim_ascii()) else {

@@ -1,4 +1,4 @@
-//! Any body that says it is signed chunk by chunk.
+//! Any body that is declared as signed chunk by chunk.
 
 use bytes::BytesMut;
 use fuzz_input::{Input, pieces};
@@ -8,16 +8,17 @@ use super::head::add_headers;
 use super::real_values::{HOST, key};
 use crate::signing::{ChunkError, ChunkSigner, MAX_CHUNK, Request, Resigned, claim, resign};
 
-/// What may be held besides the data of one chunk: a line before it, or the trailers.
+/// The most bytes that may be withheld in addition to the data of one chunk: a line before it, or
+/// the trailers.
 const MOST_LINES: usize = 8 * 1024 + 256;
 
-/// The first byte chooses algorithm and trailers, the next ones how the body is cut; the rest is
+/// The first byte selects algorithm and trailers, the next ones how the body is split; the rest is
 /// the body.
 ///
 /// # Panics
 ///
-/// When the cuts change what comes out, when it has another length or other data than what went in,
-/// or when too much is held back.
+/// When the split changes the output, when the output differs from the input in length or in more
+/// than its signatures, or when too much is withheld.
 pub fn chunk_stream(data: &[u8]) {
     let mut input = Input::new(data);
     let kind = input.byte();
@@ -25,7 +26,7 @@ pub fn chunk_stream(data: &[u8]) {
     let body = input.rest();
     let whole = pass(&mut signer(kind), &[body]);
     for sizes in [sizes.as_slice(), &[1]] {
-        assert!(pass(&mut signer(kind), &pieces(body, sizes)) == whole, "cuts change what comes out");
+        assert!(pass(&mut signer(kind), &pieces(body, sizes)) == whole, "the split changes the output");
     }
     let (result, output) = whole;
     let changed = body.iter().zip(&output).filter(|(before, after)| before != after);
@@ -37,19 +38,19 @@ pub fn chunk_stream(data: &[u8]) {
     }
 }
 
-/// What comes out, and how it ends.
+/// Returns the result and the output.
 fn pass(signer: &mut ChunkSigner, pieces: &[&[u8]]) -> (Result<(), ChunkError>, Vec<u8>) {
     let mut output = BytesMut::new();
     let mut sent = 0;
     for piece in pieces {
         sent += piece.len();
         if let Err(error) = signer.push(piece, &mut output) {
-            assert_eq!(signer.push(b"x", &mut output), Err(error), "an error is forgotten");
-            assert_eq!(signer.finish(&mut output), Err(error), "an error is forgotten");
+            assert_eq!(signer.push(b"x", &mut output), Err(error), "an error is not final");
+            assert_eq!(signer.finish(&mut output), Err(error), "an error is not final");
             return (Err(error), output.to_vec());
         }
-        assert!(output.len() <= sent, "more came out than went in");
-        assert!(sent - output.len() <= MAX_CHUNK + MOST_LINES, "too much is held back");
+        assert!(output.len() <= sent, "the output is longer than the input");
+        assert!(sent - output.len() <= MAX_CHUNK + MOST_LINES, "too much is withheld");
     }
     (signer.finish(&mut output), output.to_vec())
 }

@@ -1,9 +1,9 @@
-//! What the fuzzers run: one function for each kind of hostile bytes, with the properties that must
-//! hold whatever they are.
+//! Fuzz targets: one function for each kind of hostile bytes, with the properties that must hold
+//! for all of them.
 //!
-//! Only there with the feature `fuzzing`, and in unit tests, which run every seed. A property that
-//! does not hold is a panic. The programs around these functions lie in the folder `fuzz` of the
-//! repository.
+//! They exist only with the feature `fuzzing` and in unit tests, which run every seed. A property
+//! that does not hold causes a panic. The programs that call these functions are in the folder
+//! `fuzz` of the repository.
 
 mod authorization_header;
 mod chunk_stream;

@@ -1,4 +1,4 @@
-//! The other side of a connection: it has said all that it will say.
+//! The other end of a connection, which has already sent all that it will send.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 
-/// What is kept of what it is written.
+/// The most bytes kept of the data written to it.
 const KEPT: usize = 1 << 20;
 
 /// Deadlines need a clock, and servers spawn tasks.
@@ -17,12 +17,12 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     runtime.unwrap_or_else(|error| panic!("{error}"))
 });
 
-/// Runs `future` to its end.
+/// Runs `future` to completion.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// A stream that gives its pieces and ends.
+/// A stream that yields its pieces and ends.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pieces: std::vec::IntoIter<Vec<u8>>,
@@ -36,7 +36,7 @@ impl Peer {
         Self { pieces: pieces.into_iter(), piece: Vec::new(), written: Vec::new() }
     }
 
-    /// What it was written so far.
+    /// The data written to it so far.
     pub(crate) fn written(&self) -> &[u8] {
         &self.written
     }

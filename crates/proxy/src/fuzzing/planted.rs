@@ -1,5 +1,5 @@
 //! Real values in the forms in which an upstream may send them back, and texts in which a fuzzer
-//! puts them.
+//! plants them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,8 +10,8 @@ use sandbox_credentials::SecretValue;
 
 use crate::scrub::Needles;
 
-/// Each value, and what the container has, which is one thing in one run and another in the other.
-/// Of different lengths, with all that is escaped anywhere, and over several lines.
+/// Each value, and its surrogates in the two runs. Value and surrogate differ in length; the values
+/// contain every character that is escaped anywhere, and one spans several lines.
 const PAIRS: [(&str, [&str; 2]); 3] = [
     ("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf", ["ghp_5031246879503124687950", "!@!@!@!@!@!@!@!@!@!@!@!@!@"]),
     (
@@ -20,17 +20,16 @@ const PAIRS: [(&str, [&str; 2]); 3] = [
     ),
     ("-----REAL KEY\nuVwXyZ\n-----\n", ["none", "!@!@"]),
 ];
-/// What one request sent as `Basic`, and what it had carried.
+/// The `Basic` token that one request sent, and those that it had carried.
 const SENT: (&str, [&str; 2]) =
     ("cm9ib3Q6Z2hwX1I4c1BkbjR6bUx4MlZxN0p0V2M5S2JZZg==", ["cm9ib3Q6OTk5", "IUAhQCFAIUAh"]);
 
-/// What AWS encodes in a query.
+/// The characters that AWS encodes in a query.
 const STRICT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// A text longer than this is not made longer by repetition.
+/// A text longer than this is not extended by repetition.
 const MOST: usize = 48 * 1024;
 
-/// The needles of all values, without and with what a request sent, with the surrogates of one run
-/// and of the other.
+/// The needles of all values for each run: without and with the token that a request sent.
 static NEEDLES: LazyLock<[[Arc<Needles>; 2]; 2]> = LazyLock::new(|| {
     [0, 1].map(|run: usize| {
         let pair = |(real, surrogates): (&str, [&str; 2])| {
@@ -43,19 +42,19 @@ static NEEDLES: LazyLock<[[Arc<Needles>; 2]; 2]> = LazyLock::new(|| {
     })
 });
 
-/// Which surrogates stand for the values. What an upstream sends before a value may, with the
-/// beginning of *one* surrogate, be a whole value: a value comes through where it does whatever the
-/// surrogates are.
+/// Which surrogates replace the values. Bytes that an upstream sends before a value may form a
+/// whole value with the beginning of *one* surrogate: a value counts as leaked only if it appears
+/// with both kinds of surrogates.
 #[derive(Clone, Copy)]
 pub(super) enum Surrogates {
     Likely,
     Strange,
 }
 
-/// What is planted and must not come out.
+/// The forms that are planted and must not appear in the output.
 static FORMS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let texts = PAIRS.iter().flat_map(|(real, _)| forms(real));
-    // Last, lest the numbers in the seeds mean other forms.
+    // Last, so that the numbers in the seeds keep their meaning.
     texts.chain(PAIRS.iter().flat_map(|(real, _)| byte_forms(real))).collect()
 });
 
@@ -68,14 +67,14 @@ pub(super) fn needles(with_sent: bool, surrogates: Surrogates) -> Arc<Needles> {
     Arc::clone(if with_sent { sent } else { plain })
 }
 
-/// Whether a value is in `text`, in a form that is planted.
+/// Whether `text` contains a value in a planted form.
 pub(super) fn holds_value(text: &[u8]) -> bool {
     let squeezed = squeezed(text);
     let text = String::from_utf8_lossy(&squeezed);
     FORMS.iter().any(|form| text.contains(form))
 }
 
-/// The text without most of what is repeated, which would take long to search; no form repeats a
+/// The text without most of its repeated bytes, which would take long to search; no form repeats a
 /// byte so often.
 fn squeezed(text: &[u8]) -> Vec<u8> {
     let mut squeezed = Vec::new();
@@ -89,8 +88,8 @@ fn squeezed(text: &[u8]) -> Vec<u8> {
     squeezed
 }
 
-/// Makes a text of a script: 0xFF and a number plants a form, 0xFE the beginning of one, 0xFD
-/// repeats a byte many times; every other byte matches itself.
+/// Generates a text from a script: 0xFF and a number plants a form, 0xFE the beginning of one, 0xFD
+/// repeats a byte many times; every other byte represents itself.
 pub(super) fn text(script: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut bytes = script.iter().copied();
@@ -118,7 +117,8 @@ fn form(number: Option<u8>) -> &'static [u8] {
     FORMS.get(number).map_or(&[], |form| form.as_bytes())
 }
 
-/// How programs write a value, made here once more and by other means than where it is looked for.
+/// The forms in which programs write a value, generated independently of the code that searches for
+/// them.
 fn forms(real: &str) -> Vec<String> {
     let mut forms = vec![real.to_owned()];
     let escaped = |escape: &dyn Fn(char) -> String| real.chars().map(escape).collect::<String>();
@@ -159,7 +159,7 @@ fn forms(real: &str) -> Vec<String> {
     forms
 }
 
-/// The value's bytes, and those of what a query holds, as a program shows them.
+/// The bytes of the value, and those of its form in a query, as a program shows them.
 fn byte_forms(real: &str) -> Vec<String> {
     let in_query = percent_encode(real.as_bytes(), &STRICT).to_string();
     let digits = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();

@@ -2,11 +2,11 @@
 
 use allowlist::Allowlist;
 
-/// `data` is a document; behind a NUL follows a URL that is asked about.
+/// `data` is a document; a NUL and a URL to judge may follow.
 ///
 /// # Panics
 ///
-/// When an empty policy allows something, or when a decision is not the same twice.
+/// When an empty policy allows something, or when two decisions about the same URL differ.
 pub fn policy_document(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == 0);
     let (document, url) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -23,6 +23,6 @@ pub fn policy_document(data: &[u8]) {
                 assert!(!one.is_allowed() || document.contains(':'), "an empty policy allows something");
             }
         }
-        Err(error) => assert!(!error.to_string().is_empty(), "an error says nothing"),
+        Err(error) => assert!(!error.to_string().is_empty(), "an error has no message"),
     }
 }

@@ -9,7 +9,7 @@ use super::signed_request::check;
 ///
 /// # Panics
 ///
-/// When a real value goes where it does not belong, or a signature is replaced by halves.
+/// When a real value goes where it does not belong, or a signature is replaced only in part.
 pub fn presigned_query(data: &[u8]) {
     let (target, lines) = first_line(data);
     let Ok(target) = str::from_utf8(target) else {

@@ -1,5 +1,5 @@
-//! Real values that no fuzzer guesses, the vault that holds them, and where each may be found
-//! afterwards.
+//! Real values that no fuzzer guesses, the vault that holds them, and the places where each may
+//! appear.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use sandbox_credentials::wire::{ReplacementMap, SigningReplacement};
 
 use crate::credential::Vault;
 
-/// Reads what any server would.
+/// Decodes every form that some server accepts.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -29,7 +29,7 @@ pub(super) const OTHER_HOST: &str = "d.example";
 pub(super) const FOREIGN_HOST: &str = "foreign.example";
 
 pub(super) const KEY_ID: &str = "AKIAREALVALUE7654321";
-/// Nothing that leaves may hold it.
+/// Nothing sent to an upstream may contain it.
 pub(super) const SECRET_KEY: &str = "rEaL/sEcReT+aCcEsS/kEy+0918273645mNbVcXz";
 pub(super) const SESSION: &str = "rEaLsEsSiOn/0918273645+zAyBxC==";
 const TOKEN: &str = "ghp_R8sPdn4zmLx2Vq7JtWc9";
@@ -39,7 +39,7 @@ const OTHER: &str = "ghp_oThErReAlVaLuE019283";
 
 const ALL: [&str; 7] = [KEY_ID, SECRET_KEY, SESSION, TOKEN, API_KEY, COOKIE, OTHER];
 
-/// What the container has; the seeds and the dictionary are written with it.
+/// The surrogates of the container, which the seeds and the dictionary use.
 const MAP: &str = r#"{
     "ghp_SURROGATE": {"value": "ghp_R8sPdn4zmLx2Vq7JtWc9", "scopes": ["a.example"], "headers": ["authorization"]},
     "apikey-SURROGATE": {
@@ -56,7 +56,7 @@ const MAP: &str = r#"{
     }
 }"#;
 
-/// All of them.
+/// The vault with all real values.
 pub(super) static VAULT: LazyLock<Vault> = LazyLock::new(|| {
     let replacements: Result<ReplacementMap, _> = serde_json::from_str(MAP);
     replacements.map_or_else(|error| panic!("{error}"), |replacements| Vault::new(&replacements))
@@ -88,7 +88,7 @@ pub(super) fn belongs(real: &str, host: &str, name: &HeaderName) -> bool {
     }
 }
 
-/// The real values in a text, also behind the base64 of a pair.
+/// The real values in a text, including those in a base64 pair.
 pub(super) fn found_in(text: &[u8]) -> Vec<&'static str> {
     let decoded = text
         .split(|byte| *byte == b' ')
@@ -108,7 +108,8 @@ pub(super) fn found_in_target(target: &str) -> Vec<&'static str> {
     found
 }
 
-/// Whether the fuzzer took a real value from one of our comparisons: then nothing can be said.
+/// Whether the fuzzer learned a real value from one of our comparisons: then nothing can be
+/// checked.
 pub(super) fn is_spoilt(headers: &HeaderMap, target: &str) -> bool {
     !found_in_target(target).is_empty()
         || headers.values().any(|value| !found_in(value.as_bytes()).is_empty())

@@ -16,8 +16,8 @@ const SECRET: &str = "qZ8kWv3rXy6pLm9t";
 ///
 /// # Panics
 ///
-/// When an error or a `Debug` output quotes the secret, or when a map that was read is not the same
-/// after writing it.
+/// When an error or a `Debug` output quotes the secret, or when a map differs after writing and
+/// reading it.
 pub fn replacement_map(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         assert!(serde_json::from_slice::<ReplacementMap>(data).is_err());
@@ -59,7 +59,7 @@ fn check(replacements: &ReplacementMap) {
     }
 }
 
-/// Not even a part of the secret is in `text`.
+/// Checks that `text` contains no part of the secret.
 fn check_shown(text: &str) {
     let mut parts = SECRET.as_bytes().windows(6);
     let quotes = |part: &[u8]| text.as_bytes().windows(part.len()).any(|window| window == part);

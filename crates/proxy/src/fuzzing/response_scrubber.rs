@@ -1,4 +1,4 @@
-//! Any answer that brings real values back.
+//! Any answer that sends real values back.
 
 use fuzz_input::Input;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
@@ -11,15 +11,15 @@ use crate::scrub::{Coding, encode, plan_body, scrub_headers};
 const CODINGS: [(&str, Coding); 4] =
     [("gzip", Coding::Gzip), ("deflate", Coding::Deflate), ("br", Coding::Brotli), ("zstd", Coding::Zstd)];
 
-/// The bytes are sent as they are, whatever the codings say.
+/// The bytes are sent as they are, regardless of the codings.
 const GARBAGE: u8 = 4;
-/// `Content-Length` is there.
+/// The answer has `Content-Length`.
 const LENGTH: u8 = 8;
 /// The last frame is known to be the last.
 const ANNOUNCED: u8 = 16;
 /// The request carried a pair that was replaced as a whole.
 const SENT: u8 = 32;
-/// Trailers follow, with a value in them.
+/// Trailers with a value in them follow.
 const TRAILERS: u8 = 64;
 
 /// How an answer is sent.
@@ -35,13 +35,12 @@ impl Answer {
     }
 }
 
-/// The first two bytes choose how the answer is sent, the next ones how it is cut; the rest is a
+/// The first two bytes select how the answer is sent, the next ones how it is split; the rest is a
 /// script for its text.
 ///
 /// # Panics
 ///
-/// When a value comes through, when the cuts change what comes out, or when one step gives too
-/// much.
+/// When a value leaks, when the split changes the output, or when one step yields too much.
 pub fn response_scrubber(data: &[u8]) {
     let mut input = Input::new(data);
     let answer = answer(&mut input);
@@ -56,17 +55,17 @@ pub fn response_scrubber(data: &[u8]) {
     let whole = receive(&answer, &sent, &[], Surrogates::Likely);
     let cut = receive(&answer, &sent, &answer.sizes, Surrogates::Likely);
     for (received, sizes) in [(&whole, &[][..]), (&cut, &answer.sizes)] {
-        let comes_through = holds_value(&received.data)
+        let leaks = holds_value(&received.data)
             && holds_value(&receive(&answer, &sent, sizes, Surrogates::Strange).data);
-        assert!(!comes_through, "a value comes through");
+        assert!(!leaks, "a value leaks");
         let mut trailers = received.trailers.iter().flat_map(HeaderMap::values);
         assert!(!trailers.any(|value| holds_value(value.as_bytes())), "a value is in a trailer");
     }
     if whole.end == End::Good {
-        assert!(cut == whole, "cuts change what comes out");
+        assert!(cut == whole, "the split changes the output");
     } else {
         let length = whole.data.len().min(cut.data.len());
-        assert_eq!(whole.data.get(..length), cut.data.get(..length), "cuts change what comes out");
+        assert_eq!(whole.data.get(..length), cut.data.get(..length), "the split changes the output");
     }
     if answer.codings.is_empty() || !answer.has(GARBAGE) {
         assert_ne!(whole.end, End::Failed, "an answer cannot be decoded");
@@ -105,7 +104,7 @@ fn receive(answer: &Answer, sent: &[u8], sizes: &[usize], surrogates: Surrogates
     read(Script::new(sent, sizes, trailers, answer.has(ANNOUNCED)), plan)
 }
 
-/// A text without a value is not changed; an announced length is kept.
+/// Checks that a text without a value is unchanged, and that an announced length is kept.
 fn check_text(answer: &Answer, text: &[u8], received: &Received) {
     let kept = received.data.len().min(text.len());
     if received.replaced == u32::from(received.trailers.is_some()) {
@@ -121,14 +120,11 @@ fn check_headers(answer: &Answer, text: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(text) else {
         return;
     };
-    let comes_through = |surrogates| {
+    let leaks = |surrogates| {
         let mut headers = HeaderMap::new();
         headers.append("location", value.clone());
         let (headers, _) = scrub_headers(&needles(answer.has(SENT), surrogates), headers);
         headers.values().any(|value| holds_value(value.as_bytes()))
     };
-    assert!(
-        !(comes_through(Surrogates::Likely) && comes_through(Surrogates::Strange)),
-        "a value is in a header"
-    );
+    assert!(!(leaks(Surrogates::Likely) && leaks(Surrogates::Strange)), "a value is in a header");
 }

@@ -1,4 +1,4 @@
-//! Every seed of every fuzz target, also those that were findings once.
+//! Every seed of every fuzz target, including former findings.
 
 use fuzz_input::run_seeds;
 
@@ -7,8 +7,8 @@ use super::{
     presigned_query, replacement_map, request_head, response_scrubber,
 };
 
-/// How often each seed is changed: a few bytes make a request, and a proxy that is not optimized
-/// takes its time for one.
+/// How many times each seed is mutated: a few bytes make a request, which takes an unoptimized
+/// proxy a while.
 const CHANGED: u32 = 20;
 
 type Target = (&'static str, fn(&[u8]));

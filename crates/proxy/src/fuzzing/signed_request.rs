@@ -1,4 +1,4 @@
-//! What must hold for any request, whatever its credentials look like.
+//! Properties that hold for every request, regardless of its credentials.
 
 use std::time::SystemTime;
 
@@ -31,10 +31,10 @@ pub(super) fn check(headers: &HeaderMap, target: &str) {
     }
 }
 
-/// A claim can be taken away without a trace, and made again wholly or not at all.
+/// Checks that a claim can be removed without a trace, and is recomputed in full or not at all.
 fn check_claim(found: &Claim, headers: &HeaderMap, target: &str) {
     let (left, rest) = without_signature(Some(found), headers, target);
-    assert_eq!(claim(&left, &rest), Ok(None), "something of a signature is left");
+    assert_eq!(claim(&left, &rest), Ok(None), "a part of a signature is left");
     let request = Request { method: "GET", host: HOST, target, headers: headers.clone() };
     match signed(found, request) {
         Ok(signed) => check_signed(&signed),
@@ -53,7 +53,7 @@ fn check_signed(signed: &Signed) {
     let made = claim(&signed.headers, &signed.target);
     assert!(
         matches!(&made, Ok(Some(made)) if made.key_id() == KEY_ID),
-        "the signature that was made is not by the real key"
+        "the new signature is not by the real key"
     );
     for value in signed.headers.get_all("x-amz-security-token") {
         assert_eq!(value, SESSION, "another session token is left");
@@ -96,7 +96,8 @@ fn check_plan(host: &'static str, scheme: Scheme, headers: &HeaderMap, target: &
     check_places(host, scheme, &plan);
 }
 
-/// Real values are where they belong, one line a header, and no foreign credential is beside them.
+/// Checks that real values are where they belong, in a single line for each header, with no foreign
+/// credential next to them.
 fn check_places(host: &str, scheme: Scheme, plan: &Plan) {
     let mut carried = 0;
     for (name, value) in &plan.headers {

@@ -1,4 +1,4 @@
-//! The body of an answer, as an upstream sends it, and what comes out of the scrubber.
+//! The body of an answer as an upstream sends it, and the output of the scrubber.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,15 +14,16 @@ use http_body::{Body, Frame};
 
 use crate::scrub::{BodyScrub, Scrubbed};
 
-/// More is not read: what a few bytes decode to may be endless.
+/// Reading stops here: a few bytes may decode to an endless body.
 const MOST_READ: usize = 256 * 1024;
-/// What one step may give beyond twice what came: a decoded piece, and what was held back.
+/// The most that one step may yield beyond twice its input: a decoded piece, and the withheld
+/// bytes.
 const MOST_STEP: usize = 2 * (32 * 1024 + 8 * 1024);
 
-/// Frames that are there already.
+/// Frames that are all available at once.
 pub(super) struct Script {
     frames: VecDeque<Frame<Bytes>>,
-    /// Whether the end is known with the last frame.
+    /// Whether the last frame is known to be the last.
     announced: bool,
 }
 
@@ -49,7 +50,7 @@ impl Body for Script {
     }
 }
 
-/// All that came out.
+/// The complete output.
 #[derive(PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) data: Vec<u8>,
@@ -62,11 +63,11 @@ pub(super) struct Received {
 pub(super) enum End {
     Good,
     Failed,
-    /// It was long enough.
+    /// Reading stopped because the output was longer than [`MOST_READ`].
     Left,
 }
 
-/// Reads `sent`, treated as planned.
+/// Reads `sent`, processed according to `plan`.
 pub(super) fn read(sent: Script, plan: BodyScrub) -> Received {
     let replaced = Arc::new(AtomicU32::new(0));
     let largest = sent.frames.iter().filter_map(Frame::data_ref).map(Bytes::len).max();

@@ -1,29 +1,28 @@
-//! The commits of a pack, as far as they are needed: what they look like, for deltas, and what
-//! their parents are.
+//! The parts of a pack's commits that are needed: their contents, for deltas, and their parents.
 //!
-//! Both are bounded. What there is no room for is as if it were not in the pack.
+//! Both are bounded. A commit for which there is no room counts as missing from the pack.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::commit::{Format, Id};
 
-/// Bytes of a commit at most.
+/// The maximum length of a commit in bytes.
 pub(super) const COMMIT: usize = 256 * 1024;
-/// Bytes of the commits that deltas may be made of; the oldest go first.
+/// Bytes of the commits that deltas may be based on; the oldest are dropped first.
 const CONTENTS: usize = 1024 * 1024;
-/// Bytes of ids and what holds them: some 20,000 commits.
+/// Bytes of ids and their containers: some 20,000 commits.
 const GRAPH: usize = 3 * 1024 * 1024;
-/// Bytes of all that one push may take up.
+/// The maximum number of bytes that one push may occupy.
 pub(super) const MEMORY: usize = CONTENTS + GRAPH + 4 * COMMIT;
-/// What an entry takes up, beside its parents.
+/// The size of an entry, without its parents.
 const ENTRY: usize = 96;
 
 pub(super) struct Ancestry {
     format: Format,
     parents: HashMap<Id, Box<[Id]>>,
     graph_bytes: usize,
-    /// By their places in the pack.
+    /// The commits by their places in the pack.
     contents: BTreeMap<u64, (Id, Box<[u8]>)>,
     places: HashMap<Id, u64>,
     content_bytes: usize,
@@ -41,13 +40,13 @@ impl Ancestry {
         }
     }
 
-    /// Nothing comes before this commit, whatever it says itself.
+    /// Treats this commit as one without parents, whatever it contains.
     pub(super) fn cut(&mut self, commit: Id) {
         self.parents.insert(commit, Box::default());
         self.graph_bytes += ENTRY;
     }
 
-    /// There is a commit at this place of the pack.
+    /// Adds the commit at this place of the pack.
     pub(super) fn add(&mut self, place: u64, commit: Vec<u8>) {
         let Some(id) = self.format.id_of(&commit) else { return };
         if let Some(parents) = self.format.parents(&commit) {
@@ -78,11 +77,11 @@ impl Ancestry {
     }
 
     /// The commit of this id.
-    pub(super) fn of(&self, id: &Id) -> Option<&[u8]> {
+    pub(super) fn by_id(&self, id: &Id) -> Option<&[u8]> {
         self.at(*self.places.get(id)?)
     }
 
-    /// Whether `new` has `old` among its ancestors, or is it.
+    /// Whether `new` is `old`, or has it among its ancestors.
     pub(super) fn reaches(&self, new: &Id, old: &Id) -> bool {
         let mut seen = HashSet::from([new]);
         let mut next = vec![new];

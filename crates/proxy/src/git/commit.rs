@@ -2,10 +2,10 @@
 
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 
-/// The id of an object; the end is zero where ids are shorter.
+/// The id of an object; a shorter id has zeros at the end.
 pub(super) type Id = [u8; 32];
 
-/// How a repository names its objects.
+/// The hash with which a repository names its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Sha1,
@@ -13,7 +13,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format whose ids have so many bytes.
+    /// The format whose ids have `length` bytes.
     pub(super) fn of_length(length: usize) -> Option<Self> {
         match length {
             20 => Some(Self::Sha1),
@@ -22,7 +22,7 @@ impl Format {
         }
     }
 
-    /// The bytes of an id.
+    /// The length of an id in bytes.
     pub(super) fn length(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -30,7 +30,7 @@ impl Format {
         }
     }
 
-    /// The id in as many bytes.
+    /// The id in `bytes`, if they have its length.
     pub(super) fn id(self, bytes: &[u8]) -> Option<Id> {
         let mut id = Id::default();
         id.get_mut(..self.length())?.copy_from_slice(bytes.get(..self.length())?);

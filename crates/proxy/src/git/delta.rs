@@ -1,6 +1,6 @@
-//! Objects that are written as changes of others.
+//! Objects that are stored as deltas of others.
 
-/// The object that `delta` makes of `base`, if it is one of at most `limit` bytes.
+/// Applies `delta` to `base`; `None` if the result is not an object of at most `limit` bytes.
 pub(super) fn apply(base: &[u8], delta: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut rest = delta;
     if length(&mut rest)? != base.len() {
@@ -24,7 +24,7 @@ pub(super) fn apply(base: &[u8], delta: &[u8], limit: usize) -> Option<Vec<u8>> 
             };
             base.get(start..start.checked_add(bytes)?)?
         };
-        // No operation copies nothing.
+        // Every operation must add bytes.
         if piece.is_empty() || object.len() + piece.len() > size {
             return None;
         }
@@ -39,7 +39,7 @@ fn next(rest: &mut &[u8]) -> Option<u8> {
     Some(*first)
 }
 
-/// A number of seven bits a byte, the lowest first.
+/// A number with seven bits per byte, the lowest first.
 fn length(rest: &mut &[u8]) -> Option<usize> {
     let mut value = 0;
     for shift in (0..28).step_by(7) {
@@ -52,7 +52,7 @@ fn length(rest: &mut &[u8]) -> Option<usize> {
     None
 }
 
-/// A number whose bytes, the lowest first, are there where `present` has a bit.
+/// A number whose bytes, the lowest first, are there if `present` has their bit.
 fn number(rest: &mut &[u8], present: u8, bytes: u8) -> Option<usize> {
     let mut value = 0;
     for index in 0..bytes {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deltas() {
+    fn only_valid_deltas_apply() {
         let base = b"0123456789";
         for (delta, expected) in [
             (b"\x0a\x03\x03abc".as_slice(), Some(b"abc".as_slice())),

@@ -1,10 +1,10 @@
-//! Packs on their way to a repository: proof that an update of a ref loses no commit.
+//! Reads packs that are pushed to a repository, to prove that an update of a ref loses no commit.
 //!
-//! The proxy does not see the repository. What it sees is the pack, in which the new commits and
-//! the ids of their parents are; and an id is the hash of what it stands for, so a path from the
-//! new commit to the old one cannot be forged. All but the pack's checksum passes while it is read:
-//! without its last bytes a server discards the push. Whatever cannot be read leaves the update
-//! unproven.
+//! The proxy does not see the repository. It sees only the pack, which contains the new commits and
+//! the ids of their parents. An id is the hash of the object that it names, so a path from the new
+//! commit to the old one cannot be forged. Everything but the pack's checksum is forwarded while it
+//! is read: without these last bytes, a server discards the push. Anything that cannot be read
+//! leaves the update unproven.
 
 mod ancestry;
 mod commit;

@@ -1,35 +1,35 @@
-//! What stands before an object in a pack.
+//! The header of an object in a pack.
 
 use super::commit::{Format, Id};
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Commit,
     /// A tree, a blob or a tag.
     Other,
-    /// Changes of what is at this place of the pack.
+    /// A delta of the object at this place of the pack.
     DeltaOfPlace(u64),
-    /// Changes of an object that may be anywhere.
+    /// A delta of an object that may be anywhere.
     DeltaOf(Id),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ObjectHead {
     pub(super) kind: Kind,
-    /// The bytes of the object, or of its changes.
+    /// The length of the object, or of the delta, in bytes.
     pub(super) size: u64,
-    /// The bytes of the head.
+    /// The length of the header in bytes.
     pub(super) length: usize,
 }
 
-/// What is no head of an object.
+/// The bytes are not the header of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoHead;
+pub(super) struct InvalidHead;
 
-/// The head at the beginning of `bytes`, which are at `place` in the pack; none if its end has not
-/// come yet.
-pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<ObjectHead>, NoHead> {
+/// The header at the beginning of `bytes`, which are at `place` in the pack; `None` if its end has
+/// not arrived yet.
+pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<ObjectHead>, InvalidHead> {
     let mut rest = bytes.iter().copied();
     let Some(first) = rest.next() else { return Ok(None) };
     let (mut size, mut more, mut shift) = (u64::from(first & 0x0f), first & 0x80 != 0, 4_u32);
@@ -37,7 +37,7 @@ pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<Ob
     while more {
         // The next seven bits must fit a `u64`, whatever follows.
         if shift > 53 {
-            return Err(NoHead);
+            return Err(InvalidHead);
         }
         let Some(byte) = rest.next() else { return Ok(None) };
         size |= u64::from(byte & 0x7f) << shift;
@@ -49,24 +49,24 @@ pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<Ob
         6 => {
             let mut back = 0_u64;
             loop {
-                // A distance without an end overflows before it is long.
+                // An endless distance overflows before it is long.
                 let Some(byte) = rest.next() else { return Ok(None) };
                 length += 1;
-                back = back.checked_mul(128).ok_or(NoHead)? | u64::from(byte & 0x7f);
+                back = back.checked_mul(128).ok_or(InvalidHead)? | u64::from(byte & 0x7f);
                 if byte & 0x80 == 0 {
                     break;
                 }
-                back = back.checked_add(1).ok_or(NoHead)?;
+                back = back.checked_add(1).ok_or(InvalidHead)?;
             }
             let base = place.checked_sub(back).filter(|base| *base < place);
-            Kind::DeltaOfPlace(base.ok_or(NoHead)?)
+            Kind::DeltaOfPlace(base.ok_or(InvalidHead)?)
         }
         7 => {
             let Some(id) = bytes.get(length..length + format.length()) else { return Ok(None) };
             length += format.length();
-            Kind::DeltaOf(format.id(id).ok_or(NoHead)?)
+            Kind::DeltaOf(format.id(id).ok_or(InvalidHead)?)
         }
-        _ => return Err(NoHead),
+        _ => return Err(InvalidHead),
     };
     Ok(Some(ObjectHead { kind, size, length }))
 }

@@ -1,4 +1,4 @@
-//! A pack, object by object, as it comes.
+//! Reads a pack object by object, as it arrives.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -9,12 +9,12 @@ use super::object_head::{self, Kind};
 
 /// Bytes before the first object.
 const HEAD: usize = 12;
-/// Bytes that are inflated at once.
+/// The number of bytes that are inflated at once.
 const PIECE: usize = 16 * 1024;
-/// What inflating costs, in bytes, beside what comes of it.
+/// The cost of a call to inflate, in bytes, in addition to its output.
 const CALL: usize = 512;
 
-/// Why a pack cannot be read.
+/// The pack is not readable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -22,7 +22,7 @@ pub(super) struct Malformed;
 pub(super) struct Pack {
     format: Format,
     state: State,
-    /// The bytes of the pack that were read.
+    /// The number of bytes of the pack that were read.
     place: u64,
     objects_left: u32,
     inflate: Decompress,
@@ -31,26 +31,26 @@ pub(super) struct Pack {
 }
 
 enum State {
-    /// Before the first object: what has come of the head.
+    /// Before the first object: the part of the pack's header that has arrived.
     Head(Vec<u8>),
-    /// Before an object: what has come of its head.
+    /// Before an object: the part of its header that has arrived.
     Between(Vec<u8>),
     /// In an object.
     Object(Object),
-    /// Behind the last object.
+    /// After the last object.
     End,
 }
 
 struct Object {
     place: u64,
     left: u64,
-    /// A commit, or changes of one.
+    /// A commit, or the delta of one.
     kept: Option<Kept>,
 }
 
 struct Kept {
     bytes: Vec<u8>,
-    /// What the bytes are changes of.
+    /// The object that the bytes are a delta of.
     base: Option<Vec<u8>>,
 }
 
@@ -72,9 +72,9 @@ impl Pack {
         matches!(self.state, State::End)
     }
 
-    /// Reads on, until `effort` bytes were inflated: how many bytes of `data` belong to the head or
-    /// to objects. Fewer than there are means that the last object ends there, or that the effort
-    /// is used up.
+    /// Continues to read until `effort` bytes are inflated, and returns how many bytes of `data`
+    /// belong to headers or to objects. Fewer than `data` has means that the last object ends
+    /// there, or that the effort is used up.
     pub(super) fn read(&mut self, data: &[u8], effort: &mut usize) -> Result<usize, Malformed> {
         let mut rest = data;
         while !self.is_read() && *effort > 0 {
@@ -93,7 +93,7 @@ impl Pack {
         Ok(data.len() - rest.len())
     }
 
-    /// Whether there is more to do with what there is.
+    /// Returns whether reading can continue with the bytes that are left.
     fn head(&mut self, mut head: Vec<u8>, rest: &mut &[u8]) -> Result<bool, Malformed> {
         take(&mut head, rest, HEAD);
         let Some((start, count)) = head.split_last_chunk::<4>().filter(|_| head.len() == HEAD) else {
@@ -120,7 +120,7 @@ impl Pack {
                     Kind::Commit => Some(None),
                     Kind::Other => None,
                     Kind::DeltaOfPlace(place) => self.ancestry.at(place).map(|base| Some(base.to_vec())),
-                    Kind::DeltaOf(id) => self.ancestry.of(&id).map(|base| Some(base.to_vec())),
+                    Kind::DeltaOf(id) => self.ancestry.by_id(&id).map(|base| Some(base.to_vec())),
                 };
                 let kept = base.filter(|_| read.size <= COMMIT as u64);
                 let kept = kept.map(|base| Kept { bytes: Vec::new(), base });
@@ -182,7 +182,7 @@ impl Pack {
     }
 }
 
-/// Moves bytes from `rest` to `head` until that has `enough`.
+/// Moves bytes from `rest` to `head` until `head` has `enough`.
 fn take(head: &mut Vec<u8>, rest: &mut &[u8], enough: usize) {
     let (taken, after) = rest.split_at(enough.saturating_sub(head.len()).min(rest.len()));
     head.extend_from_slice(taken);

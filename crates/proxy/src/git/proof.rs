@@ -1,4 +1,4 @@
-//! Whether a push is what it may be: known when all of its pack was read, and before its checksum
+//! Decides whether a push is permitted, once its whole pack was read and before the pack's checksum
 //! is sent.
 
 use allowlist::{Pushes, Reason};
@@ -9,23 +9,23 @@ use super::commit::Format;
 use super::pack::{Malformed, Pack};
 use crate::policy::Blocked;
 
-/// What one proof may hold.
+/// The number of bytes that one proof may occupy.
 #[expect(clippy::cast_possible_truncation, reason = "four megabytes")]
 pub(crate) const ROOM: u32 = MEMORY as u32;
 
-/// Proves that each of some updates is a fast-forward.
+/// Proves that each of a push's updates is a fast-forward.
 pub(crate) struct Proof {
     pushes: Pushes,
     format: Format,
-    /// Bytes before the pack.
+    /// The number of bytes that are left before the pack.
     before: usize,
     pack: Pack,
-    /// What follows the last object.
+    /// The bytes after the last object.
     checksum: Vec<u8>,
 }
 
 impl Proof {
-    /// The proof that `pushes` asks for; none if their ids have no format that is known.
+    /// The proof that `pushes` requires; `None` if their ids have an unknown format.
     pub(crate) fn new(pushes: Pushes) -> Option<Self> {
         let format = Format::of_length(pushes.updates.first()?.new.len())?;
         let checksum = Vec::with_capacity(format.length());
@@ -36,8 +36,8 @@ impl Proof {
         Some(Self { before: pushes.pack_at, pushes, format, pack, checksum })
     }
 
-    /// Reads of `data`, the next bytes of the body, what can be sent, or holds back what cannot.
-    /// Not more than `effort` bytes are inflated.
+    /// Takes the bytes that can be sent from `data`, the next bytes of the body, and withholds the
+    /// checksum. At most `effort` bytes are inflated.
     pub(crate) fn read(&mut self, data: &mut Bytes, effort: &mut usize) -> Result<Bytes, Blocked> {
         if self.before > 0 {
             let before = data.split_to(self.before.min(data.len()));
@@ -55,7 +55,7 @@ impl Proof {
         Ok(objects)
     }
 
-    /// The bytes that were held back, if all is proven, and nothing follows.
+    /// The withheld bytes, if everything is proven and nothing follows.
     pub(crate) fn finish(&mut self) -> Result<Bytes, Blocked> {
         if !self.pack.is_read() || self.checksum.len() != self.format.length() {
             return Err(malformed());

@@ -1,4 +1,4 @@
-//! Packs that are made here, and what they prove.
+//! Packs that are built here, and the proofs that they give.
 
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ fn deflated(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The head of an object.
+/// The header of an object.
 fn head(kind: u8, mut size: usize) -> Vec<u8> {
     let mut bytes = vec![kind << 4 | u8::try_from(size & 15).unwrap()];
     size >>= 4;
@@ -68,7 +68,7 @@ fn pack(objects: &[Vec<u8>]) -> Vec<u8> {
     [b"PACK\0\0\0\x02".as_slice(), &count, &objects.concat()].concat()
 }
 
-/// A pack that was read in pieces of so many bytes, and how much of it was read.
+/// Reads a pack in pieces of `piece` bytes; returns it and how much of it was read.
 fn read(format: Format, bytes: &[u8], piece: usize) -> Result<(Pack, usize), Malformed> {
     let mut pack = Pack::new(format);
     let mut total = 0;
@@ -88,13 +88,13 @@ fn read(format: Format, bytes: &[u8], piece: usize) -> Result<(Pack, usize), Mal
 }
 
 #[test]
-fn a_line_of_commits_is_followed_and_nothing_else_is() {
+fn only_a_line_of_commits_is_followed() {
     for format in [Format::Sha1, Format::Sha256] {
         let (_, old) = commit(format, &[], "before the push");
         let (_, other) = commit(format, &[], "elsewhere");
         let (first, first_id) = commit(format, &[old], "first");
         let (merge, merge_id) = commit(format, &[other, first_id], "merge");
-        // The child is written as changes of its parent's text, by place and by id.
+        // The child is stored as a delta of its parent's text, by place and by id.
         let (child, child_id) = commit(format, &[merge_id], "child");
         let delta = |base: &[u8], new: &[u8]| {
             let length = |value: usize| {
@@ -195,7 +195,7 @@ fn pack_beyond_the_memory_bound_proves_nothing() {
     assert!(pack.ancestry.reaches(&line[10_000], &old) && !pack.ancestry.reaches(&last, &old));
 }
 
-/// The same as deflated, without the work.
+/// Like `deflated`, but without compression.
 fn stored(data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(data.len()).unwrap();
     let (low, high) = data.iter().fold((1_u32, 0_u32), |(low, high), byte| {
@@ -216,9 +216,9 @@ fn any_object() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// How a pack is cut does not matter, and nothing panics.
+    /// How a pack is split does not matter, and nothing panics.
     #[test]
-    fn any_pack_has_one_reading(objects in proptest::collection::vec(any_object(), 0..6), piece in 1..50_usize) {
+    fn pack_is_read_alike_in_any_pieces(objects in proptest::collection::vec(any_object(), 0..6), piece in 1..50_usize) {
         let bytes = Bytes::from(pack(&objects));
         let (at_once, in_pieces) = (read(Format::Sha1, &bytes, usize::MAX), read(Format::Sha1, &bytes, piece));
         prop_assert_eq!(at_once.as_ref().err(), in_pieces.as_ref().err());

@@ -1,13 +1,13 @@
-//! Which requests of a connection are in progress.
+//! Tracks the requests in progress on a connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// Whether a connection is in use, and since when it is not.
+/// Whether a connection is in use and, if not, since when.
 #[derive(Debug)]
 pub(super) struct Activity {
-    /// Requests in progress, and when the last one ended.
+    /// The number of requests in progress, and when the last one ended.
     state: Mutex<(usize, Instant)>,
 }
 

@@ -1,4 +1,4 @@
-//! The upstream's answer as the client gets it.
+//! The upstream's response, as sent to the client.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,25 +27,25 @@ use crate::scrub::{BodyScrub, Needles, UnknownEncoding, plan_body};
 use crate::upload::{Fault, Upload, UploadFault};
 use crate::upstream::{Failure, Lease, UpstreamError};
 
-/// How long the beginning of an answer waits for the end of a push. It must end: the server may
-/// wait for its answer to be read.
+/// How long the beginning of a response waits for the end of a push. The wait must be bounded: the
+/// server may be waiting for its response to be read.
 const HELD: Duration = Duration::from_mins(1);
 
-/// Whom an answer is for, and how it gets there.
+/// The recipient of a response, and the state needed to deliver it.
 pub(super) struct Answered<'a> {
     pub(super) client: &'a Arc<Client>,
     pub(super) permit: &'a Permit,
     pub(super) method: Method,
-    /// What it must not bring back.
+    /// Values that the response must not contain.
     pub(super) needles: Option<Arc<Needles>>,
-    /// Why the request's body was broken off.
+    /// Why the request's body was aborted, if it was.
     pub(super) fault: UploadFault,
-    /// Ends when it is known whether it is, where that is a question.
+    /// Closes once it is known whether the body was aborted; `None` where nothing has to be proven.
     pub(super) proven: Option<oneshot::Receiver<Infallible>>,
 }
 
 impl Answered<'_> {
-    /// Sends the request on.
+    /// Forwards the request.
     pub(super) async fn forward(
         mut self,
         outgoing: Outgoing,
@@ -55,13 +55,14 @@ impl Answered<'_> {
         let response_timeout = self.client.response_timeout();
         match forward(&self.client.shared.pool, &outgoing, upload, response_timeout).await {
             Ok((answer, lease)) if is_plain(answer.status()) => {
-                // A server may begin to answer a push before its end.
+                // A server may begin its response before the push has ended.
                 if let Some(proven) = self.proven.take().filter(|_| answer.status().is_success()) {
-                    // Nothing is ever sent: an error is the end. Without one in time the answer is
-                    // cut where the push is.
+                    // No value is ever sent: the closing of the channel is the signal. If it does
+                    // not come in time, the response is forwarded, and is cut off where the push
+                    // is.
                     let _ = timeout(HELD, proven).await;
                     if self.fault.get().is_some() {
-                        let error = UpstreamError::of_text(Failure::Reset, "the push was broken off");
+                        let error = UpstreamError::of_text(Failure::Reset, "the push was aborted");
                         return self.fail(&error, exchange);
                     }
                 }
@@ -78,7 +79,7 @@ impl Answered<'_> {
         }
     }
 
-    /// Opens a WebSocket, if the upstream does.
+    /// Opens a WebSocket if the upstream agrees to it.
     pub(super) async fn open(
         self,
         outgoing: Outgoing,
@@ -87,7 +88,7 @@ impl Answered<'_> {
         exchange: Exchange,
     ) -> Response<Download> {
         let client = self.client;
-        // Before the upstream is asked: a tunnel that is open cannot be refused for want of a
+        // Reserved before the upstream is asked: an open tunnel cannot be refused for lack of a
         // record.
         let Ok(slot) = client.shared.context.recorder.reserve().await else {
             return refuse(&too_busy("requests cannot be recorded"), exchange);
@@ -101,7 +102,7 @@ impl Answered<'_> {
             Ok(answered) => answered,
             Err(error) => return self.fail(&error, exchange),
         };
-        // The upstream declined, and says why.
+        // The upstream declined; its response gives the reason.
         if is_plain(answer.status()) {
             return self.respond(answer, lease, exchange);
         }
@@ -128,8 +129,8 @@ impl Answered<'_> {
         self.switch(&answer, exchange)
     }
 
-    /// The answer as the client gets it, without what is in `needles`. An informational or
-    /// switching status can no longer be one here: that is for the caller to see.
+    /// The response as sent to the client, without the values in `needles`. The caller must have
+    /// ruled out an informational or switching status.
     fn respond(
         &self,
         answer: Response<Incoming>,
@@ -157,12 +158,12 @@ impl Answered<'_> {
         Response::from_parts(parts, body)
     }
 
-    /// Has the answer read for the tokens that it reports, where it may report some; `headers` are
-    /// those of the body that is passed on.
+    /// Arranges for the reported tokens to be read from the response if it may report any.
+    /// `headers` are those of the forwarded body.
     ///
     /// # Errors
     ///
-    /// When the budget bounds tokens, and the answer cannot be read.
+    /// If the budget bounds tokens and the response cannot be read.
     fn read_usage(&self, recoded: bool, headers: &HeaderMap, exchange: &mut Exchange) -> Result<(), Unsent> {
         let Some(spending) = exchange.spending().filter(|_| self.permit.tokens() == TokenReport::Response)
         else {
@@ -177,7 +178,7 @@ impl Answered<'_> {
         Ok(())
     }
 
-    /// The 101 as the client gets it.
+    /// The 101 as sent to the client.
     fn switch(&self, answer: &Response<Incoming>, mut exchange: Exchange) -> Response<Download> {
         exchange.answered(StatusCode::SWITCHING_PROTOCOLS);
         let mut headers = response_headers(answer.headers());
@@ -192,7 +193,7 @@ impl Answered<'_> {
         response
     }
 
-    /// What the client gets when its request had no answer.
+    /// The response to a request for which the upstream sent none.
     fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
         match error.kind() {
             Failure::Address => return refuse(&Blocked::address(self.permit.host()), exchange),
@@ -235,7 +236,7 @@ fn uncounted() -> Unsent {
     }
 }
 
-/// Whether an upstream may answer a plain request so: it may not change the protocol.
+/// Whether an upstream may answer a plain request with `status`: it must not switch protocols.
 fn is_plain(status: StatusCode) -> bool {
     !status.is_informational()
 }

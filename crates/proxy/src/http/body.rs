@@ -1,5 +1,5 @@
-//! An answer's body on its way through, frame by frame: never more of it in memory than the windows
-//! of its connections.
+//! Streams the body of a response frame by frame: memory never holds more of it than the windows of
+//! its connections.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,29 +14,30 @@ use crate::scrub::{BodyScrub, Needles, Scrubbed};
 use crate::upload::{BodyError, PolledFrame, fit};
 use crate::upstream::Lease;
 
-/// An answer's body on its way to the client. It carries the exchange, so that the record is
+/// A response's body on its way to the client. It carries the exchange, so that the record is
 /// written when the body ends.
 pub(crate) struct Download(Source);
 
 enum Source {
     /// The upstream's body.
     Upstream(Upstream),
-    /// Our own words; without an exchange where nothing could be recorded.
+    /// A page of the proxy's own; without an exchange where nothing could be recorded.
     Page(Option<Bytes>, Option<Exchange>),
 }
 
 /// An upstream's body.
 struct Upstream {
     body: Scrubbed<Incoming>,
-    /// What must not be in its trailers.
+    /// Values that its trailers must not contain.
     needles: Option<Arc<Needles>>,
-    /// The connection that it comes over, until it has ended.
+    /// The connection that carries the body, until the body has ended.
     lease: Option<Lease>,
     exchange: Exchange,
 }
 
 impl Download {
-    /// A body that comes over `lease`, read as `scrub` says, and without what is in `needles`.
+    /// A body received over `lease`, processed according to `scrub`, without the values in
+    /// `needles`.
     pub(super) fn upstream(
         incoming: Incoming,
         scrub: BodyScrub,
@@ -52,7 +53,7 @@ impl Download {
         Self(Source::Upstream(upstream))
     }
 
-    /// A body of our own; without an exchange where nothing could be recorded.
+    /// A page of the proxy's own; without an exchange where nothing could be recorded.
     pub(super) fn page(page: Bytes, exchange: Option<Exchange>) -> Self {
         Self(Source::Page(Some(page).filter(|page| !page.is_empty()), exchange))
     }
@@ -82,8 +83,8 @@ impl Upstream {
         Poll::Ready(frame)
     }
 
-    /// Counts a frame, and lets it pass with those trailers that may travel, and without real
-    /// values in them.
+    /// Counts a frame and passes it on. Of trailers, it keeps those that may be forwarded, without
+    /// real values in them.
     fn pass(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
         let data = frame.data_ref().map_or(&[][..], |data| data);
         if let Err(exceeded) = self.exchange.received(data) {
@@ -102,7 +103,7 @@ impl Upstream {
         })
     }
 
-    /// Gives the connection back as soon as the body has been read: hyper does not ask again.
+    /// Gives the connection back as soon as the body has been read: hyper does not poll again.
     fn finish_if_ended(&mut self) {
         if self.body.is_end_stream() {
             self.finish();

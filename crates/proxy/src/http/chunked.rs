@@ -1,28 +1,28 @@
-//! Where a chunked body ends, byte by byte, with nothing left to interpretation.
+//! Finds the end of a chunked body, byte by byte, with nothing left to interpretation.
 
 use super::head::is_token;
 
-/// Bytes of one chunk's extension at most.
+/// Maximum bytes of one chunk's extension.
 const EXTENSION: u32 = 1024;
-/// Bytes of all trailers at most.
+/// Maximum bytes of all trailers.
 const TRAILERS: u32 = 8 * 1024;
-/// Hexadecimal digits of a chunk's size at most.
+/// Maximum hexadecimal digits of a chunk's size.
 const SIZE_DIGITS: u8 = 15;
 
-/// A reader that follows a chunked body, in any split of its bytes.
+/// Follows a chunked body, however its bytes are split.
 #[derive(Debug, Clone)]
 pub(super) struct Chunked {
     expected: Expected,
 }
 
-/// How far some bytes took the reader.
+/// The position in the body after some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// All of them belong to the body, which goes on.
+    /// All of them belong to the body, which continues.
     More,
     /// The body ends after this many of them.
     End(usize),
-    /// The byte at this place fits no chunked body.
+    /// The byte at this offset does not fit a chunked body.
     Fault(usize),
 }
 
@@ -42,7 +42,7 @@ enum Expected {
 }
 
 impl Chunked {
-    /// At the beginning of a body.
+    /// A reader at the beginning of a body.
     pub(super) fn new() -> Self {
         Self { expected: Expected::Size { digits: 0, size: 0 } }
     }
@@ -73,7 +73,7 @@ impl Chunked {
 }
 
 impl Expected {
-    /// What is expected after `byte`; `None` if it does not fit.
+    /// The expectation after `byte`; `None` if the byte does not fit.
     fn after(self, byte: u8) -> Option<Self> {
         let next = match (self, byte) {
             (Self::Size { digits, size }, digit) if digit.is_ascii_hexdigit() => {
@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn whole_bodies() {
+    fn bodies_end_or_fail_at_the_expected_byte() {
         let cases: &[(&[u8], Progress)] = &[
             (b"0\r\n\r\n", Progress::End(5)),
             (b"0\r\n\r\nGET /", Progress::End(5)),
@@ -163,9 +163,9 @@ mod tests {
     }
 
     proptest! {
-        /// The answer does not depend on how the bytes were cut.
+        /// The result does not depend on how the bytes are split.
         #[test]
-        fn any_split_ends_alike(bytes in "([0-3]\r\n|a|\r\n|0\r\n\r\n|;x|x: y\r\n|\n| ){0,12}", cut in 0usize..40) {
+        fn split_does_not_change_the_end(bytes in "([0-3]\r\n|a|\r\n|0\r\n\r\n|;x|x: y\r\n|\n| ){0,12}", cut in 0usize..40) {
             let bytes = bytes.as_bytes();
             let (first, second) = bytes.split_at(cut.min(bytes.len()));
             let mut split = Chunked::new();

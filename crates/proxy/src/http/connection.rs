@@ -1,4 +1,4 @@
-//! One client's connection, from its first byte of HTTP to its end.
+//! Serves one client connection, from its first byte of HTTP to its end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,40 +20,39 @@ use crate::policy::QuarantineWatch;
 
 /// How long a connection that is asked to close may take to do so.
 const CLOSING: Duration = Duration::from_secs(5);
-/// What a client may send on one HTTP/2 connection before the upstream has taken it. The client is
-/// near, so a small window costs nothing; but one that is smaller than what clients write at once
-/// makes them wait for delayed acknowledgements.
+/// Bytes that a client may send on one HTTP/2 connection before the upstream has taken them. The
+/// client is near, so a small window costs nothing; but a window smaller than what clients write at
+/// once makes them wait for delayed acknowledgements.
 const WINDOW: u32 = 256 * 1024;
-/// Bytes of answers that wait for the client on one HTTP/2 stream.
+/// Bytes of responses that may wait for the client on one HTTP/2 stream.
 const SEND_BUFFER: usize = 32 * 1024;
-/// Requests at once on one HTTP/2 connection: on one that came while few were open, and on any
-/// other. A stream costs memory before anything is known of it, so that all connections together
-/// must not have too many.
+/// Maximum concurrent requests on one HTTP/2 connection: on one opened while few others were open,
+/// and on any other. A stream costs memory before anything is known about it, so all connections
+/// together must not have too many.
 const WIDE_STREAMS: u32 = 128;
 const NARROW_STREAMS: u32 = 8;
-/// How often a quiet HTTP/2 connection is asked whether it still lives, and how long it may take to
-/// say so.
+/// How often a quiet HTTP/2 connection is pinged, and how long the response may take.
 const PING: Duration = Duration::from_mins(1);
 const PONG: Duration = Duration::from_secs(20);
-/// How far a head may go beyond the limit before it is refused unseen.
+/// Bytes by which a head may exceed the limit before it is refused unseen.
 const COUNTED_BEYOND: usize = 16 * 1024;
-/// What hyper needs at least to read a head into.
+/// Minimum size of the buffer that hyper reads a head into.
 const SMALLEST_BUFFER: usize = 8 * 1024;
 
-/// How a connection came to its end.
+/// How a connection ended.
 #[derive(Debug)]
 pub(crate) enum ConnectionEnd {
-    /// As it should.
+    /// It was closed normally.
     Closed,
     /// No request came in time.
     Silent,
-    /// It broke.
+    /// It failed.
     Broken(hyper::Error),
 }
 
-/// Serves one connection to its end: in HTTP/2 if `http2`, else in HTTP/1. It closes when it is
-/// idle for too long, when `stop` turns true and its requests are answered, and at once when the
-/// task is put into quarantine.
+/// Serves one connection to its end: over HTTP/2 if `http2`, else over HTTP/1. The connection
+/// closes when it is idle for too long, when `stop` turns true and its requests are answered, and
+/// at once when the task is quarantined.
 pub(crate) async fn serve<S>(
     client: Arc<Client>,
     stream: S,
@@ -106,8 +105,8 @@ where
     let framed = Framed::new(stream, heads, Arc::clone(&client.framing));
     let service = service_fn({
         let client = Arc::clone(client);
-        // Boxed: a stream whose answer waits for its client must not keep the room that finding the
-        // answer took.
+        // Boxed: while the response of a stream waits for its client, the stream must not keep the
+        // memory that producing the response took.
         move |request| {
             let note = client.next_head();
             Box::pin(service::answer(Arc::clone(&client), request, note))
@@ -115,7 +114,7 @@ where
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // The reader in front has clocks of its own.
+        // The reader in front of hyper has its own deadlines.
         .header_read_timeout(None)
         .preserve_header_case(true)
         .max_headers(limits.headers)
@@ -146,8 +145,8 @@ where
     let streams = if wide.is_some() { WIDE_STREAMS } else { NARROW_STREAMS };
     let service = service_fn({
         let client = Arc::clone(client);
-        // Boxed: a stream whose answer waits for its client must not keep the room that finding the
-        // answer took.
+        // Boxed: while the response of a stream waits for its client, the stream must not keep the
+        // memory that producing the response took.
         move |request| {
             client.next_head();
             Box::pin(service::answer(Arc::clone(&client), request, None))
@@ -159,8 +158,8 @@ where
         .initial_connection_window_size(WINDOW)
         .max_concurrent_streams(streams)
         .max_send_buf_size(SEND_BUFFER)
-        // Beyond this the answer is 431 without a record; up to it the service counts for itself,
-        // and records.
+        // Beyond this the response is 431 without a record; up to it the service counts bytes
+        // itself, and records the refusal.
         .max_header_list_size(
             u32::try_from(limits.head_bytes.saturating_add(COUNTED_BEYOND)).unwrap_or(u32::MAX),
         )
@@ -171,7 +170,7 @@ where
         .await
 }
 
-/// Runs a connection and ends it when its time has come.
+/// Drives a connection, and ends it on `stop`, on quarantine and when it is idle for too long.
 async fn supervise<C>(
     mut connection: Pin<&mut C>,
     close: impl Fn(Pin<&mut C>),
@@ -193,7 +192,7 @@ where
             _ = stop.wait_for(|stop| *stop), if !closing => {
                 closing = true;
                 close(connection.as_mut());
-                // The server cuts off what is not drained in time.
+                // The server cuts off connections that are not drained in time.
                 deadline = Instant::now() + idle;
             }
             () = sleep_until(deadline) => {
@@ -223,8 +222,8 @@ impl Unseen for Arc<Client> {
     }
 }
 
-/// hyper or h2 refused a head that nothing else saw, with `status` or by a reset: the record must
-/// not be missing.
+/// Records a head that hyper or h2 refused, with `status` or by a reset, before anything else saw
+/// it: the record must not be missing.
 fn record_unread(client: &Client, status: Option<u16>) {
     let host = client.server_name.as_ref().map(ToString::to_string);
     let record = RequestRecord {

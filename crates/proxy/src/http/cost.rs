@@ -1,5 +1,5 @@
-//! What a permitted request may cost: a request and tokens of the budget, and its lines in the
-//! host's log.
+//! The cost of a permitted request: a request and tokens of the budget, and its lines in the host's
+//! log.
 
 use sandbox_proxy_protocol::BlockReason;
 
@@ -7,11 +7,12 @@ use super::client::Client;
 use super::exchange::Exchange;
 use crate::policy::{Blocked, Permit, TokenReport};
 
-/// Takes what the request costs, with the tunnel that it may become; nothing of it was sent yet.
+/// Charges the cost of a request of which nothing was sent yet and, if `tunnel`, of the tunnel that
+/// it may become.
 ///
 /// # Errors
 ///
-/// When the budget is used up, or could not be kept to, or the log is full.
+/// If the budget is used up or cannot be enforced, or the log is full.
 pub(super) fn charge(
     client: &Client,
     permit: &Permit,
@@ -28,8 +29,7 @@ pub(super) fn charge(
              `input_tokens` and `output_tokens` out of `budget` in .sandbox/network-allowlist.yaml",
         ));
     }
-    // The log is written until it is full, so what is refused for another reason must take none of
-    // it.
+    // Checked last: a request that is refused for another reason must not use up room in the log.
     if !exchange.fits(&client.shared.log, tunnel) {
         return Err(Blocked::new(
             BlockReason::Limit,
@@ -39,7 +39,7 @@ pub(super) fn charge(
     Ok(())
 }
 
-/// Whether the answer is read for the tokens that it reports, and so must not be compressed.
+/// Whether the reported tokens are read from the response, which then must not be compressed.
 pub(super) fn counts_tokens(client: &Client, permit: &Permit) -> bool {
     permit.tokens() == TokenReport::Response && bounds_tokens(client, permit)
 }
@@ -48,7 +48,7 @@ fn bounds_tokens(client: &Client, permit: &Permit) -> bool {
     has_budget(client, permit) && client.shared.context.spending.bounds_tokens()
 }
 
-/// What the host itself serves costs nothing.
+/// Requests to services of the host cost nothing.
 fn has_budget(client: &Client, permit: &Permit) -> bool {
     matches!(client.service(permit.host()), Ok(None))
 }

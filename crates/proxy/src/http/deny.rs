@@ -1,7 +1,7 @@
-//! What a client sees when it gets no answer from the upstream: words that an agent can act on.
+//! Responses in place of the upstream's, in words that an agent can act on.
 //!
-//! Nothing about the host machine, other tasks or rules that did not match is in them: a denial's
-//! message is made for the client.
+//! They contain nothing about the host machine, other tasks or rules that did not match: a denial's
+//! message is written for the client.
 
 use allowlist::Reason;
 use bytes::Bytes;
@@ -16,13 +16,13 @@ use crate::upstream::UpstreamError;
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
 const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
-/// The type of the answer to a push, which git's client reads whatever it says.
+/// The type of the response to a push, which git's client reads whatever its content.
 const PUSH_RESULT: &str = "application/x-git-receive-pack-result";
-/// How the message of a refusal begins that only the operator can change: an agent that takes it
-/// for a fault of the network tries again.
+/// Opens the message of a refusal that only the operator can change: an agent that takes it for a
+/// network error tries again.
 const POLICY_NOTICE: &str = "blocked by sandbox policy; do not retry, ask the operator to allow it: ";
 
-/// Whom an answer is for: all of it is the client's own.
+/// The recipient of a response: all of it comes from the client itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Audience<'a> {
     /// The method of the request.
@@ -31,11 +31,11 @@ pub(super) struct Audience<'a> {
     pub(super) host: &'a str,
     /// The path as received, without the query.
     pub(super) path: &'a str,
-    /// The client would rather have HTML than JSON.
+    /// Whether the client prefers HTML to JSON.
     pub(super) html: bool,
 }
 
-/// The refusal of a request.
+/// The response to a refused request.
 pub(super) fn blocked(audience: Audience<'_>, denial: &Blocked) -> Response<Bytes> {
     let opening = if is_the_operators(denial.reason()) { POLICY_NOTICE } else { "" };
     let body = Body {
@@ -63,7 +63,7 @@ pub(super) fn blocked(audience: Audience<'_>, denial: &Blocked) -> Response<Byte
     response
 }
 
-/// The answer in the place of an upstream that failed.
+/// The response if the upstream failed.
 pub(super) fn failed(audience: Audience<'_>, error: &UpstreamError) -> Response<Bytes> {
     let message = format!("{} could not be reached: {}", audience.host, error.kind().sentence());
     let body =
@@ -71,20 +71,20 @@ pub(super) fn failed(audience: Audience<'_>, error: &UpstreamError) -> Response<
     answer(audience, StatusCode::BAD_GATEWAY, &body)
 }
 
-/// Why a permitted request is not sent, or its answer not passed on, in the words for the client
-/// and for the log.
+/// Why a permitted request is not sent, or the upstream's response is not forwarded, in words for
+/// the client and for the log.
 #[derive(Debug)]
 pub(super) struct Unsent {
     pub(super) status: StatusCode,
     /// As it appears in headers and pages.
     pub(super) reason: &'static str,
-    /// One sentence with the fix.
+    /// One sentence that includes the fix.
     pub(super) message: String,
     /// For the record.
     pub(super) record: String,
 }
 
-/// The answer in the place of one that was not asked for, or cannot be passed on.
+/// The response if the request is not sent, or the upstream's response cannot be forwarded.
 pub(super) fn unsent(audience: Audience<'_>, unsent: &Unsent) -> Response<Bytes> {
     let body =
         Body { error: "credentials_failed", reason: unsent.reason, message: &unsent.message, header: FAILED };
@@ -105,7 +105,7 @@ fn status(reason: BlockReason) -> StatusCode {
     }
 }
 
-/// Whether the client can do nothing about it.
+/// Whether only the operator can change the refusal, not the client.
 fn is_the_operators(reason: BlockReason) -> bool {
     match reason {
         BlockReason::Quarantine | BlockReason::Budget => true,
@@ -168,7 +168,7 @@ fn answer(audience: Audience<'_>, status: StatusCode, body: &Body<'_>) -> Respon
         ("application/json", json(audience, body))
     };
     let length = text.len();
-    // An answer to HEAD that had a body would break an HTTP/2 stream.
+    // A body in the response to HEAD would break an HTTP/2 stream.
     let content = if audience.method == Method::HEAD.as_str() { Bytes::new() } else { Bytes::from(text) };
     let mut response = page(status, kind, content, body);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_was_asked_and_why_not() {
+    fn refusal_names_the_request_and_the_reason() {
         let denial = Blocked::new(Reason::Host, "add it");
         let response = blocked(audience("GET", false), &denial);
         assert_eq!(response.status(), 403);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses() {
+    fn each_reason_has_its_status() {
         for (reason, expected) in [
             (BlockReason::IdentityMismatch, 421),
             (BlockReason::Framing, 400),

@@ -1,6 +1,6 @@
-//! One request from its head to its end, and the record of it.
+//! One request from its head to its end, and its record.
 //!
-//! Invariant: every exchange leaves exactly one record, whoever ends it: the record is written when
+//! Invariant: every exchange leaves exactly one record, however it ends: the record is written when
 //! the exchange is dropped.
 
 use std::sync::Arc;
@@ -23,36 +23,36 @@ use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
 use crate::upload::{UploadCounter, UploadFault};
 
-/// How long a permitted request may last before it is on record that it goes on: what its owner
-/// does not live to see the end of.
+/// How long a permitted request may last before it is recorded as in progress, in case its owner
+/// dies before it ends.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Characters of a host's name at most.
+/// Maximum characters of a host name.
 const NAME: usize = 253;
 
-/// A request about which nothing was decided yet.
+/// A request that is not decided yet.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// What is known of it.
+    /// Its record so far.
     pub(super) record: RequestRecord,
-    /// The client would rather have HTML than JSON.
+    /// Whether the client prefers HTML to JSON.
     pub(super) html: bool,
 }
 
 impl Asked {
-    /// Whom a refusal is for.
+    /// The recipient of a refusal.
     pub(super) fn audience(&self) -> Audience<'_> {
         audience(&self.record, self.html)
     }
 
-    /// The span of the request, in that of its `connection`: never its query, its headers or its
-    /// body.
+    /// The span of the request, within that of its `connection`. It never contains the query, the
+    /// headers or the body.
     pub(super) fn span(&self, connection: &Span) -> Span {
         let RequestRecord { method, host, .. } = &self.record;
         tracing::info_span!(parent: connection, "request", method = shortened(method), host = shortened(host))
     }
 }
 
-/// A client may claim a name as long as a head.
+/// Shortens a name: a client may send one as long as a head.
 fn shortened(text: &str) -> &str {
     let end = text.char_indices().nth(NAME).map_or(text.len(), |(end, _)| end);
     text.get(..end).unwrap_or_default()
@@ -61,25 +61,24 @@ fn shortened(text: &str) -> &str {
 /// A request in progress.
 pub(super) struct Exchange {
     started: Instant,
-    /// Until the record is written.
+    /// Present until the record is written.
     slot: Option<Slot>,
     record: RequestRecord,
     html: bool,
     uploaded: Arc<AtomicU64>,
     scrubbed: Arc<AtomicU32>,
-    /// What its bytes and tokens count against; none where nothing bounds them.
+    /// The spending that its bytes and tokens count towards; `None` where nothing bounds them.
     spending: Option<Arc<Spending>>,
-    /// Reads what a model's vendor reports.
+    /// Reads the tokens that a model vendor reports.
     usage: Option<UsageReader>,
-    /// Records that it goes on.
+    /// Records that the request is in progress.
     announcement: Option<AbortHandle>,
     _permit: Option<OwnedSemaphorePermit>,
     _active: Active,
 }
 
 impl Exchange {
-    /// Begins an exchange whose record goes to `slot`; without a permit where there was none to be
-    /// had.
+    /// Begins an exchange whose record goes to `slot`; `permit` is `None` where none was available.
     pub(super) fn begin(
         asked: Asked,
         slot: Slot,
@@ -101,17 +100,18 @@ impl Exchange {
         }
     }
 
-    /// Whom a refusal is for.
+    /// The recipient of a refusal.
     pub(super) fn audience(&self) -> Audience<'_> {
         audience(&self.record, self.html)
     }
 
-    /// It waits for the answer to `question`.
+    /// Records that the request waits for the answer to `question`.
     pub(super) fn asked(&mut self, question: u64) {
         self.record.question = Some(question);
     }
 
-    /// The gate permitted it; without a rule or an answer because the shield is down.
+    /// Records that the gate permitted it. Without a rule or an answer, that is because the shield
+    /// is down.
     pub(super) fn allowed(&mut self, permit: &Permit) {
         self.record.decision = RequestOutcome::Allowed;
         permit.host().as_str().clone_into(&mut self.record.host);
@@ -120,28 +120,29 @@ impl Exchange {
         self.record.shield_down = self.record.rule.is_none() && self.record.question.is_none();
     }
 
-    /// Takes a request from `spending`; its bytes and tokens count from now on.
+    /// Takes a request from `spending`, which counts its bytes and tokens from now on.
     ///
     /// # Errors
     ///
-    /// When there is none left.
+    /// If no request is left.
     pub(super) fn spend(&mut self, spending: &Arc<Spending>) -> Result<(), Blocked> {
         spending.take_request()?;
         self.spending = Some(Arc::clone(spending));
         Ok(())
     }
 
-    /// What its bytes count against.
+    /// The spending that its bytes count towards.
     pub(super) fn spending(&self) -> Option<Arc<Spending>> {
         self.spending.clone()
     }
 
-    /// Whether the log has room for it, and for the tunnel that it may become.
+    /// Takes room in `log` for its record and, if `tunnel`, for that of the tunnel that it may
+    /// become. Returns whether there was enough.
     pub(super) fn fits(&self, log: &LogBudget, tunnel: bool) -> bool {
         log.take(&self.record) && (!tunnel || log.take(&self.record))
     }
 
-    /// Has it recorded that it goes on, unless it ends within a moment.
+    /// Has the request recorded as in progress unless it ends within [`MOMENT`].
     pub(super) fn announce(&mut self, recorder: &Recorder) {
         let recorder = recorder.clone();
         let open = OpenRequest {
@@ -151,7 +152,7 @@ impl Exchange {
             target: self.record.target.clone(),
         };
         let announcement = tokio::spawn(async move {
-            // tidy: sleep: the moment that most requests are over in.
+            // tidy: sleep: the moment within which most requests end.
             tokio::time::sleep(MOMENT).await;
             if recorder.try_record(Event::RequestOpen(open)).is_err() {
                 tracing::warn!("a request in progress could not be recorded");
@@ -160,52 +161,52 @@ impl Exchange {
         self.announcement = Some(announcement.abort_handle());
     }
 
-    /// This became of its credentials.
+    /// Records what happened to its credentials.
     pub(super) fn planned(&mut self, plan: &Plan) {
         self.record.masked = plan.masked;
         self.record.dropped = plan.dropped;
         self.record.region.clone_from(&plan.region);
     }
 
-    /// These tools of a model's vendor are not in its body any more.
+    /// Records the tools of a model's vendor that were removed from its body.
     pub(super) fn removed(&mut self, removed: Vec<VendorTool>) {
         self.record.removed = removed;
     }
 
-    /// It was refused.
+    /// Records that it was refused.
     pub(super) fn blocked(&mut self, denial: &Blocked) {
         self.record.decision = RequestOutcome::Blocked;
         self.record.reason = Some(denial.reason());
         self.record.ref_name = denial.push_report().map(|report| report.ref_name().to_owned());
     }
 
-    /// The upstream failed.
+    /// Records that it failed, and why.
     pub(super) fn failed(&mut self, error: String) {
         self.record.decision = RequestOutcome::Error;
         self.record.error = Some(error);
     }
 
-    /// The head of the answer is on its way.
+    /// Records that the head of the response is on its way.
     pub(super) fn answered(&mut self, status: StatusCode) {
         self.record.status = Some(status.as_u16());
         self.record.first_byte_ms = Some(milliseconds(self.started));
     }
 
-    /// The answer's body may report tokens.
+    /// Has tokens read from the response's body, which may report them.
     pub(super) fn read_usage(&mut self) {
         self.usage = Some(UsageReader::default());
     }
 
-    /// More of a body is on its way to the client.
+    /// Counts more bytes of a body on its way to the client.
     pub(super) fn downloaded(&mut self, bytes: usize) {
         self.record.bytes_down += bytes as u64;
     }
 
-    /// More of the upstream's body has come.
+    /// Counts more data of the upstream's body.
     ///
     /// # Errors
     ///
-    /// When it exceeds the budget: it must not be passed on.
+    /// If the data exceeds the budget: it must not be forwarded.
     pub(super) fn received(&mut self, data: &[u8]) -> Result<(), Blocked> {
         if let Some(spending) = &self.spending {
             spending.receive(data.len() as u64)?;
@@ -214,32 +215,32 @@ impl Exchange {
             && let Some(more) = usage.read(data)
         {
             spending.report(more);
-            // Without a budget the log is as it always was.
+            // Without a budget the log contains no tokens.
             self.record.tokens = spending.is_bounded().then_some(usage.reported());
         }
         Ok(())
     }
 
-    /// Counts the bytes of the request's body that go to the upstream, and breaks it off with
-    /// `fault` where they exceed the budget.
+    /// A counter of the bytes of the request's body that go to the upstream. It aborts the body
+    /// with `fault` if they exceed the budget.
     pub(super) fn upload_counter(&self, fault: &UploadFault) -> UploadCounter {
         UploadCounter::new(Arc::clone(&self.uploaded), self.spending(), Arc::clone(fault))
     }
 
-    /// The headers of an answer without what is in `needles`.
+    /// The headers of a response without the values in `needles`.
     pub(super) fn scrubbed_headers(&self, needles: &Needles, headers: HeaderMap) -> HeaderMap {
         let (headers, count) = scrub_headers(needles, headers);
         self.scrubbed.fetch_add(count, Ordering::Relaxed);
         headers
     }
 
-    /// Takes what is in `needles` out of the words beside the status.
+    /// Replaces the values in `needles` in the reason phrase.
     pub(super) fn scrub_reason(&self, needles: &Needles, extensions: &mut Extensions) {
         let count = scrub_reason(needles, extensions);
         self.scrubbed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts the real values that were taken out of the answer.
+    /// The counter of real values removed from the response.
     pub(super) fn scrub_counter(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.scrubbed)
     }
@@ -252,7 +253,7 @@ impl Drop for Exchange {
         }
         if std::thread::panicking() {
             self.failed(
-                "the proxy panicked: this is a fault in it, and its standard error says where".to_owned(),
+                "the proxy panicked: this is a bug in it, and its standard error shows where".to_owned(),
             );
         }
         let Some(slot) = self.slot.take() else { return };

@@ -1,4 +1,4 @@
-//! Sending a permitted request to its upstream.
+//! Sends permitted requests to their upstreams.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,11 +12,12 @@ use super::outgoing::Outgoing;
 use crate::upload::Upload;
 use crate::upstream::{Failure, Lease, Pool, UpstreamError};
 
-/// How often a request is tried over connections that turn out to be closed; the last try has a
-/// connection of its own.
+/// Maximum attempts to send a request over connections that turn out to be closed; the last attempt
+/// gets a new connection.
 const TRIES: usize = 3;
 
-/// Forwards a request; the answer's head as it goes to the client, its body still on its way.
+/// Forwards a request. Returns the response when its head has arrived, with its body still on its
+/// way.
 pub(super) async fn forward(
     pool: &Arc<Pool>,
     outgoing: &Outgoing,
@@ -24,7 +25,7 @@ pub(super) async fn forward(
     response_timeout: Option<Duration>,
 ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
     if let Some(line) = outgoing.raw_line() {
-        // Only in HTTP/1 can the target be sent as it came.
+        // Only HTTP/1 can carry the target as it was received.
         let lease = pool.lease_http1(&outgoing.destination, Some(line)).await?;
         return try_over(lease, outgoing, body, response_timeout).await;
     }
@@ -34,7 +35,7 @@ pub(super) async fn forward(
         let reused = lease.is_reused();
         match attempt(lease, outgoing, body, response_timeout).await {
             Ok(answered) => return Ok(answered),
-            // Nothing of it was sent over a connection that had been closed meanwhile.
+            // Nothing of it was sent: the connection had been closed meanwhile.
             Err(Unanswered { body: Some(unsent), .. }) if reused => body = unsent,
             Err(Unanswered { error, .. }) => return Err(error),
         }
@@ -48,7 +49,7 @@ struct Unanswered {
     body: Option<Upload>,
 }
 
-/// One try over one connection.
+/// One attempt over one connection.
 pub(super) async fn try_over(
     lease: Lease,
     outgoing: &Outgoing,

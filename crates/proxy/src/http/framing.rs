@@ -1,10 +1,10 @@
-//! A client's HTTP/1 bytes on their way to hyper, with every message boundary checked first.
+//! Checks every message boundary in a client's HTTP/1 bytes before they reach hyper.
 //!
-//! hyper hides the raw bytes of a head, and is more lenient than two readers in a row may be. So
-//! this reader finds the boundaries itself, in constant memory, and holds each head back until it
-//! is complete and good. In the place of a bad head hyper gets a harmless one, which the service
-//! answers with the refusal ([`Note::Refused`]); nothing of the connection is read after that.
-//! Invariant: hyper never sees a byte of a message whose end could be somewhere else.
+//! hyper hides the raw bytes of a head, and is more lenient than two readers in a row may be. This
+//! reader therefore finds the boundaries itself, in constant memory, and withholds each head until
+//! it is complete and good. Instead of a bad head hyper gets a harmless one, which the service
+//! answers with the refusal ([`Note::Refused`]); nothing more is read from the connection after
+//! that. Invariant: hyper never sees a byte of a message whose end is ambiguous.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,12 +21,11 @@ use tokio::time::{Instant, Sleep};
 use super::chunked::{Chunked, Progress};
 use super::head::{self, Body, HeadFault, RefusedHead};
 
-/// How much is read at once of what has to be looked at first.
+/// Bytes to read at once where they must be inspected first.
 const READ: usize = 8 * 1024;
-/// How much a client may send before its upgrade is answered.
+/// Bytes that a client may send before its upgrade is answered.
 const HELD: usize = 16 * 1024;
-/// How much that waits behind a refused head is thrown away, so that the refusal is not lost in a
-/// reset.
+/// Maximum bytes to discard after a refused head, so that the refusal is not lost in a reset.
 const DISCARDED: usize = 1024 * 1024;
 
 /// Bounds on a request head.
@@ -36,30 +35,30 @@ pub(crate) struct HeadLimits {
     pub(crate) bytes: usize,
     /// Header lines.
     pub(crate) headers: usize,
-    /// From the connection's beginning, or the head's first byte, to the head's end.
+    /// From the start of the connection, or from the head's first byte, to the head's end.
     pub(crate) time: Duration,
 }
 
-/// What the service cannot see of a head, since hyper got something else.
+/// The part of a head that the service cannot see because hyper got something else.
 #[derive(Debug)]
 pub(super) enum Note {
-    /// The head is refused, and hyper got a stand-in.
+    /// The head is refused, and hyper got a replacement.
     Refused(RefusedHead),
-    /// The target as it came. Hyper got one that is percent-encoded.
+    /// The target as received. hyper got a percent-encoded one.
     Target(Vec<u8>),
 }
 
-/// What the reader and the service of one connection share.
+/// State shared by the reader and the service of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
-    /// Notes on heads of the connection, which are counted from 1. There are no more than heads
-    /// that hyper has read ahead.
+    /// Notes on heads of the connection, which are counted from 1. There are at most as many notes
+    /// as heads that hyper has read ahead.
     notes: Mutex<VecDeque<(u64, Note)>>,
     /// A body on this connection is malformed.
     body_fault: AtomicBool,
-    /// No head came in time.
+    /// No head arrived in time.
     silent: AtomicBool,
-    /// What follows a request for an upgrade: one of the constants below.
+    /// The meaning of the bytes after a request for an upgrade: one of the constants below.
     upgrade: AtomicU8,
     /// Wakes the reader when `upgrade` is decided.
     waker: Mutex<Option<Waker>>,
@@ -70,7 +69,8 @@ const PLAIN: u8 = 1;
 const TUNNEL: u8 = 2;
 
 impl Framing {
-    /// The note on this head of the connection, counted from 1. Heads are asked for in their order.
+    /// Takes the note on this head of the connection, counted from 1. Callers must ask for heads in
+    /// order.
     pub(super) fn take_note(&self, head: u64) -> Option<Note> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.pop_front_if(|(of, _)| *of == head).map(|(_, note)| note)
@@ -86,17 +86,17 @@ impl Framing {
         self.body_fault.load(Ordering::Acquire)
     }
 
-    /// Whether the connection was closed because nothing came.
+    /// Whether the connection was closed because nothing arrived.
     pub(super) fn was_silent(&self) -> bool {
         self.silent.load(Ordering::Acquire)
     }
 
-    /// From here on the client's bytes are another protocol's.
+    /// From here on the client's bytes belong to another protocol.
     pub(super) fn tunnel(&self) {
         self.decide(TUNNEL);
     }
 
-    /// The request is answered; what follows it is another request.
+    /// The request is answered; the bytes after it are another request.
     pub(super) fn answered(&self) {
         if self.upgrade.load(Ordering::Acquire) != TUNNEL {
             self.decide(PLAIN);
@@ -112,21 +112,21 @@ impl Framing {
     }
 }
 
-/// The reader, around a connection to a client.
+/// The reader, wrapped around a connection to a client.
 pub(super) struct Framed<S> {
     stream: S,
     framing: Arc<Framing>,
     limits: HeadLimits,
     state: State,
-    /// Bytes that have arrived and were not handed on.
+    /// Bytes that have arrived and have not been handed on.
     pending: BytesMut,
     /// How many of them, from the front, may be handed on.
     ready: usize,
-    /// How many of them, from the front, were searched for the end of a head.
+    /// How many of them, from the front, have been searched for the end of a head.
     searched: usize,
-    /// Heads handed on.
+    /// The number of heads handed on.
     heads: u64,
-    /// When the head must be complete, while `timed`.
+    /// The deadline for a complete head; it applies while `timed`.
     deadline: Pin<Box<Sleep>>,
     timed: bool,
     ended: bool,
@@ -136,13 +136,13 @@ pub(super) struct Framed<S> {
 enum State {
     /// A head is next.
     Head,
-    /// So much of a body is next.
+    /// This many bytes of a body are next.
     Length(u64),
     /// A chunked body is next.
     Chunked(Chunked),
-    /// An upgrade was asked for: what follows depends on the answer.
+    /// An upgrade was requested: the meaning of the next bytes depends on the response.
     Held,
-    /// Whatever comes goes through.
+    /// All bytes pass through.
     Tunnel,
     /// Something was refused: nothing more is read.
     Refused,
@@ -151,8 +151,8 @@ enum State {
 }
 
 impl State {
-    /// Follows a body or a tunnel through `bytes`: how many of them, from the front, belong to it.
-    /// Behind a body a head is next.
+    /// Follows a body or a tunnel through `bytes`. Returns how many of them, from the front, belong
+    /// to it. After a body a head is next.
     fn follow(&mut self, bytes: &[u8], framing: &Framing) -> usize {
         let (own, next) = match self {
             Self::Length(left) => {
@@ -169,7 +169,7 @@ impl State {
                 }
             },
             Self::Tunnel => (bytes.len(), None),
-            // Nothing goes through unseen.
+            // Nothing passes uninspected.
             Self::Head | Self::Held | Self::Refused | Self::Broken => (0, None),
         };
         if let Some(next) = next {
@@ -197,7 +197,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         }
     }
 
-    /// Looks at what is pending; whether that made some of it ready or changed the state.
+    /// Scans the pending bytes. Returns whether that made some of them ready or changed the state.
     fn scan(&mut self, cx: &mut Context<'_>) -> bool {
         match self.state {
             State::Head => self.scan_head(cx),
@@ -217,7 +217,8 @@ impl<S: AsyncRead + Unpin> Framed<S> {
     }
 
     fn scan_head(&mut self, cx: &mut Context<'_>) -> bool {
-        // Empty lines before a head are ignored, as RFC 9112 asks for; they count as nothing.
+        // Empty lines before a head are ignored, as RFC 9112 recommends, and count towards no
+        // limit.
         while self.pending.starts_with(b"\r\n") {
             self.pending.advance(2);
             self.searched = 0;
@@ -248,7 +249,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         }
     }
 
-    /// Where the head ends, if it does. Each byte is looked at once.
+    /// The length of the head, if it is complete. Each byte is examined once.
     fn head_end(&mut self) -> Result<Option<usize>, HeadFault> {
         let fresh = self.pending.iter().enumerate().skip(self.searched);
         for (at, byte) in fresh {
@@ -297,7 +298,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         self.timed = false;
         self.state = match head.body {
             Body::Length(0) if head.upgrade => {
-                // What an earlier request left behind decides nothing for this one.
+                // A decision left over from an earlier request must not apply to this one.
                 self.framing.upgrade.store(UNDECIDED, Ordering::Release);
                 State::Held
             }
@@ -308,7 +309,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         Ok(())
     }
 
-    /// Puts a stand-in into the place of the head, for the service to answer.
+    /// Replaces the head with a harmless one, for the service to answer.
     fn refuse(&mut self, fault: HeadFault, cx: &mut Context<'_>) {
         let refused = RefusedHead::new(fault, &self.pending);
         self.discard(cx);
@@ -323,8 +324,8 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         self.state = State::Refused;
     }
 
-    /// Throws away what has already arrived behind a refused head: closing a socket with unread
-    /// bytes would reset it.
+    /// Discards the bytes that have already arrived after a refused head: closing a socket with
+    /// unread bytes would reset it.
     fn discard(&mut self, cx: &mut Context<'_>) {
         let mut scratch = [0; READ];
         for _ in 0..DISCARDED / READ {
@@ -336,7 +337,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         }
     }
 
-    /// Reads into the pending bytes; how many.
+    /// Reads more pending bytes. Returns how many.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let before = self.pending.len();
         self.pending.resize(before + READ, 0);
@@ -349,7 +350,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         Poll::Ready(Ok(read))
     }
 
-    /// Reads a body or a tunnel straight into the caller's buffer, and follows it there.
+    /// Reads a body or a tunnel straight into the caller's buffer and follows it there.
     fn poll_pass(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let start = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
@@ -361,7 +362,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether the time for the head is over; arms the clock when a head has begun.
+    /// Whether the deadline for the head has passed. Sets the deadline when a head has begun.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> bool {
         if !matches!(self.state, State::Head) {
             return false;
@@ -391,7 +392,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
                 this.pending.advance(taken);
                 this.ready -= taken;
                 if this.pending.is_empty() {
-                    // Nothing is held for an idle connection.
+                    // An idle connection keeps no buffer.
                     this.pending = BytesMut::new();
                 }
                 return Poll::Ready(Ok(()));
@@ -401,7 +402,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
             }
             match this.state {
                 State::Broken => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
-                // The refusal is on its way; hyper closes when it is written.
+                // The refusal is on its way; hyper closes the connection when it is written.
                 State::Refused => return Poll::Pending,
                 _ => {}
             }

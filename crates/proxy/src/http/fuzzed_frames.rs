@@ -1,4 +1,4 @@
-//! Any HTTP/2 frames of a client, for the fuzzers: see `fuzzing`.
+//! Fuzz target: arbitrary HTTP/2 frames from a client. See `fuzzing`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ impl Unseen for Arc<Counts> {
     }
 }
 
-/// The first bytes choose how the others, behind the preface, are cut.
+/// The first bytes choose how the others, sent after the preface, are split.
 ///
 /// # Panics
 ///
-/// When what is written is not whole frames, or when more is refused unseen than is reset.
+/// If more requests are refused unseen than streams are reset in the output.
 pub fn http2_frames(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();
@@ -55,7 +55,7 @@ pub fn http2_frames(data: &[u8]) {
             .max_concurrent_streams(8)
             .max_header_list_size(80 * 1024)
             .serve_connection(TokioIo::new(&mut stream), service);
-        // How it ends is the client's affair.
+        // The client may make it end in any way.
         let _ = connection.await;
     });
     let mut frames = Frames::default();

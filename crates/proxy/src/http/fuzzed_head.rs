@@ -1,4 +1,4 @@
-//! Any bytes on an HTTP/1 connection, for the fuzzers: see `fuzzing`.
+//! Fuzz target: arbitrary bytes on an HTTP/1 connection. See `fuzzing`.
 
 use std::io;
 use std::pin::Pin;
@@ -20,17 +20,17 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     runtime.unwrap_or_else(|error| panic!("{error}"))
 });
 
-/// The first bytes choose how the others are cut.
+/// The first bytes choose how the others are split.
 ///
 /// # Panics
 ///
-/// When the cuts change what passes, or when something passes that was not sent.
+/// If the split changes what passes, or if something passes that was not sent.
 pub fn request_head(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();
     let bytes = input.rest();
     let whole = through(vec![bytes]);
-    assert_eq!(through(pieces(bytes, &sizes)), whole, "cuts change what passes");
+    assert_eq!(through(pieces(bytes, &sizes)), whole, "the split changes what passes");
     let (passed, end) = whole;
     if end != End::Refused {
         // Empty lines before a head are dropped, and some characters of a query are
@@ -44,7 +44,7 @@ pub fn request_head(data: &[u8]) {
     }
 }
 
-/// A stream that gives its bytes in pieces, with a pause behind each.
+/// A stream that yields its bytes in pieces, with pauses between them.
 struct Pieces<'a> {
     left: std::vec::IntoIter<&'a [u8]>,
     piece: &'a [u8],
@@ -79,10 +79,10 @@ enum End {
     Failed,
 }
 
-/// What hyper would get, and how it ends.
+/// The bytes that hyper would get, and how the connection ends.
 fn through(mut pieces: Vec<&[u8]>) -> (Vec<u8>, End) {
     let _entered = RUNTIME.enter();
-    // An empty piece would be the end.
+    // An empty piece would be the end of the stream.
     pieces.retain(|piece| !piece.is_empty());
     let framing = Arc::new(Framing::default());
     let stream = Pieces { left: pieces.into_iter(), piece: &[], paused: false };

@@ -1,15 +1,15 @@
-//! The head of an HTTP/1 request, read once more and more strictly than hyper reads it.
+//! Reads the head of an HTTP/1 request in addition to hyper, and more strictly.
 //!
-//! hyper lets `Transfer-Encoding` win over `Content-Length`, takes bare line feeds and merges equal
-//! lengths. Each of these is a way for two readers to disagree where a message ends, so each is
-//! refused here, before hyper sees a byte of it.
+//! hyper lets `Transfer-Encoding` win over `Content-Length`, accepts bare line feeds and merges
+//! equal lengths. Each of these lets two readers disagree on where a message ends, so each is
+//! refused here, before hyper sees a byte of the message.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use http::Uri;
 
-/// What of a faulty head is kept for the record, in bytes for each part.
+/// Maximum bytes of each part of a refused head that are kept for the record.
 const EXCERPT: usize = 2048;
 
 /// How the body after a head is delimited.
@@ -21,14 +21,15 @@ pub(super) enum Body {
     Chunked,
 }
 
-/// What the reader of the connection needs to know of a good head.
+/// The facts about a good head that the reader of the connection needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     /// How to find the end of the message.
     pub(super) body: Body,
-    /// Whether what follows depends on the answer: the request asks for another protocol.
+    /// Whether the request asks for another protocol, so that the meaning of the next bytes depends
+    /// on the response.
     pub(super) upgrade: bool,
-    /// Where the target is, if hyper has to get its [`stand_in`] instead.
+    /// The position of the target, if hyper must get its [`stand_in`] instead.
     pub(super) raw_target: Option<Range<usize>>,
 }
 
@@ -41,32 +42,32 @@ pub(super) enum HeadFault {
     /// More lines than the limit.
     #[error("the request has more headers than this proxy accepts")]
     TooManyHeaders,
-    /// The end did not come in time.
+    /// The end did not arrive in time.
     #[error("the request head did not arrive in time")]
     Late,
-    /// The target holds what no URL holds.
-    #[error("the request target holds a character that must be percent-encoded")]
+    /// The target contains a character that no URL contains.
+    #[error("the request target contains a character that must be percent-encoded")]
     Target,
-    /// The bytes are no head that everyone reads alike.
+    /// The bytes are not a head that everyone reads alike.
     #[error("{0}")]
     Malformed(&'static str),
 }
 
-/// A refused head and what a record can say of it.
+/// A refused head, and the parts of it for the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RefusedHead {
     /// Why it is refused.
     pub(super) fault: HeadFault,
-    /// The method, if the first line got as far.
+    /// The method, if enough of the first line arrived.
     pub(super) method: String,
-    /// The target likewise.
+    /// The target, likewise.
     pub(super) target: String,
     /// The value of the first `Host` line.
     pub(super) host: String,
 }
 
 impl RefusedHead {
-    /// Describes what has arrived of a head that is refused for `fault`.
+    /// Describes the part that has arrived of a head that is refused for `fault`.
     pub(super) fn new(fault: HeadFault, bytes: &[u8]) -> Self {
         let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
         let first = lines.next().unwrap_or_default();
@@ -100,8 +101,8 @@ pub(super) fn read(bytes: &[u8], max_headers: usize) -> Result<Head, HeadFault> 
     fields.finish(line)
 }
 
-/// `target` as hyper takes it: `"`, `<` and `>` in a query are percent-encoded. Clients send them
-/// as they are, and so must we.
+/// `target` in a form that hyper accepts: `"`, `<` and `>` in a query are percent-encoded. Clients
+/// send them as they are, and so must we.
 pub(super) fn stand_in(target: &[u8]) -> Cow<'_, [u8]> {
     let (path, query) = split_target(target);
     if !query.iter().any(|byte| b"\"<>".contains(byte)) {
@@ -125,16 +126,16 @@ fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
     target.split_at(query.unwrap_or(target.len()))
 }
 
-/// What is read from a good first line.
+/// The contents of a good first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RequestLine {
-    /// Rather than HTTP/1.0.
+    /// HTTP/1.1 rather than HTTP/1.0.
     http11: bool,
     /// See [`Head::raw_target`].
     raw_target: Option<Range<usize>>,
 }
 
-/// Whether a head can begin with `byte`: whoever speaks another protocol here is found at once.
+/// Whether a head can begin with `byte`: a client that speaks another protocol is detected at once.
 pub(super) fn begins_head(byte: u8) -> bool {
     is_token(byte) || matches!(byte, b'\r' | b'\n' | b' ')
 }
@@ -154,8 +155,8 @@ fn request_line(line: &[u8]) -> Result<RequestLine, HeadFault> {
     let (path, query) = split_target(target);
     let in_query = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();
     let stand_in = stand_in(target);
-    // A `#` never travels: hyper would cut the target there, and forward another one than the rules
-    // saw.
+    // A `#` is never forwarded: hyper would cut the target there, and forward a different one than
+    // the rules saw.
     if !path.iter().all(u8::is_ascii_graphic)
         || !query.iter().all(in_query)
         || target.contains(&b'#')
@@ -168,14 +169,14 @@ fn request_line(line: &[u8]) -> Result<RequestLine, HeadFault> {
     Ok(RequestLine { http11, raw_target })
 }
 
-/// Method, target and version: all between the first space and the last is the target.
+/// Method, target and version. Everything between the first space and the last is the target.
 fn split_request_line(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let first = line.iter().position(|byte| *byte == b' ')?;
     let last = line.iter().rposition(|byte| *byte == b' ')?;
     Some((line.get(..first)?, line.get(first + 1..last)?, line.get(last + 1..)?))
 }
 
-/// The lines of a head that say where its message ends.
+/// The header lines that determine where the message ends.
 #[derive(Default)]
 struct Fields {
     length: Option<u64>,
@@ -193,10 +194,10 @@ impl Fields {
             return malformed("a header line has no name");
         };
         if name.is_empty() || !name.iter().copied().all(is_token) {
-            return malformed("a header name holds a character that no name has");
+            return malformed("a header name contains an invalid character");
         }
         if value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
-            return malformed("a header value holds a control character");
+            return malformed("a header value contains a control character");
         }
         if name.eq_ignore_ascii_case(b"content-length") {
             match (self.length, decimal(value)) {
@@ -223,7 +224,7 @@ impl Fields {
                 ));
             }
             (true, None) if !line.http11 => {
-                return Err(HeadFault::Malformed("HTTP/1.0 knows no transfer-encoding"));
+                return Err(HeadFault::Malformed("HTTP/1.0 does not support transfer-encoding"));
             }
             (true, None) => Body::Chunked,
             (false, length) => Body::Length(length.unwrap_or(0)),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn good_heads() {
+    fn good_heads_are_read() {
         let cases = [
             ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", Body::Length(0), false),
             ("GET / HTTP/1.0\r\n\r\n", Body::Length(0), false),
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_framing() {
+    fn ambiguous_framing_is_malformed() {
         let cases = [
             "Content-Length: 1\r\nTransfer-Encoding: chunked",
             "Transfer-Encoding: chunked\r\nContent-Length: 1",
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn request_lines() {
+    fn request_lines_are_checked() {
         let malformed = Err(HeadFault::Malformed("the request line is not `METHOD target HTTP/1.1`"));
         let cases = [
             ("PRI * HTTP/2.0", malformed),
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn hyper_gets_a_stand_in_for_a_raw_target() {
+    fn raw_target_has_a_percent_encoded_stand_in() {
         let head = check("GET /a\"?q=\"<b>\" HTTP/1.1\r\n\r\n").unwrap();
         assert_eq!(head.raw_target, Some(4..15));
         assert_eq!(stand_in(b"/a\"?q=\"<b>\""), b"/a\"?q=%22%3Cb%3E%22".as_slice());
@@ -356,15 +357,15 @@ mod tests {
         assert_eq!(request_line(b"GET /?\xff HTTP/1.1"), Err(HeadFault::Target));
     }
 
-    /// What the rules accept, the request line carries: so a verdict without a network is that of
-    /// the whole gate.
+    /// The request line can carry every target that the rules accept, so a verdict without a
+    /// network equals that of the whole gate.
     #[test]
-    fn the_rules_accept_no_target_that_cannot_travel() {
+    fn every_accepted_target_can_be_forwarded() {
         for byte in 0..=255 {
             for target in [&[b'/', byte, b'a'][..], &[b'/', b'?', byte, b'a']] {
                 let accepted = allowlist::Target::from_wire(target).is_ok();
-                let travels = request_line(&[b"GET ", target, b" HTTP/1.1"].concat()).is_ok();
-                assert!(travels || !accepted, "{target:?}");
+                let carried = request_line(&[b"GET ", target, b" HTTP/1.1"].concat()).is_ok();
+                assert!(carried || !accepted, "{target:?}");
                 let sent = stand_in(target);
                 let forwarded = http::uri::PathAndQuery::try_from(sent.as_ref()).ok();
                 assert!(
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_headers() {
+    fn headers_beyond_the_limit_are_refused() {
         assert_eq!(
             check(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5))),
             Err(HeadFault::TooManyHeaders)
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_head_is_reported_as_far_as_it_is_known() {
+    fn refused_head_keeps_the_parts_that_arrived() {
         let refused =
             RefusedHead::new(HeadFault::Late, b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz");
         let found = (refused.method.as_str(), refused.target.as_str(), refused.host.as_str());

@@ -1,5 +1,5 @@
-//! A request that lacks a rule is held until the operator has answered, or the policy permits it.
-//! Nothing of its body is read meanwhile.
+//! Holds a request that lacks a rule until the operator has answered or the policy permits it. None
+//! of its body is read meanwhile.
 
 use sandbox_proxy_protocol::Verdict;
 
@@ -9,7 +9,7 @@ use crate::policy::{Admission, Blocked, Unasked, Unruled};
 
 const REFUSED: &str = "the operator was asked, and did not allow it";
 
-/// What became of a request that lacks a rule.
+/// Waits for the decision on a request that lacks a rule.
 pub(super) async fn hold(
     client: &Client,
     mut unruled: Box<Unruled>,
@@ -49,10 +49,10 @@ pub(super) async fn hold(
             Some(Verdict::Once) if waiting.leads() => {
                 return gate.admit_once(*unruled, waiting.question()).map(Admission::Permit);
             }
-            // It was not this request that was answered, or there is a rule now.
+            // The answer was for another request, or there is a rule now.
             Some(Verdict::Once | Verdict::Always) | None => {
                 match gate.admit(unruled.request().clone())? {
-                    // The rule could not be set.
+                    // The rule could not be put in force.
                     Admission::Unruled(unruled) if verdict == Some(Verdict::Always) && waiting.leads() => {
                         return Err(unruled.denial().because(REFUSED));
                     }

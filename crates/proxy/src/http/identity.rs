@@ -1,7 +1,7 @@
-//! Who is being asked: one host, or none.
+//! Determines the host that a request is for: one host, or none.
 //!
-//! SNI, `:authority`, `Host` and an absolute target each name a host. Only when all that are there
-//! name the same one is there a request that can be judged.
+//! SNI, `:authority`, `Host` and an absolute target each name a host. A request can be judged only
+//! if all of them that are present name the same host.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,12 @@ use http::{HeaderValue, Version};
 
 use crate::policy::Blocked;
 
-/// What the client asks for at `port`, in one reading. `raw_target` is as in [`origin_form`].
+/// The client's request at `port`, if it has only one reading. `raw_target` is as in
+/// [`origin_form`].
 ///
 /// # Errors
 ///
-/// Reason `identity` where a name is missing, doubled or malformed, `identity_mismatch` where two
+/// Reason `identity` if a name is missing, duplicated or malformed, `identity_mismatch` if two
 /// differ, and those of [`Request::from_wire`].
 pub(super) fn identify(
     parts: &Parts,
@@ -38,8 +39,8 @@ pub(super) fn identify(
     Ok(Request::from_wire(scheme, wire.as_bytes(), method, &target)?)
 }
 
-/// Path and query as they came; a path that an absolute target leaves out is `/`, as clients send
-/// it. `raw_target` is the target of the request line where hyper got another.
+/// Path and query as received. If an absolute target omits the path, it is `/`, as clients send it.
+/// `raw_target` is the target of the request line, if hyper got a different one.
 pub(super) fn origin_form<'a>(parts: &'a Parts, raw_target: Option<&'a [u8]>) -> Cow<'a, [u8]> {
     if let Some(raw) = raw_target {
         return AbsoluteUrl::split(raw).map_or(Cow::Borrowed(raw), |url| url.target());
@@ -51,8 +52,8 @@ pub(super) fn origin_form<'a>(parts: &'a Parts, raw_target: Option<&'a [u8]>) ->
     Cow::Borrowed(target.as_bytes())
 }
 
-/// The authority, with a port only if that is not `expected`: the policy knows the ports of schemes
-/// alone.
+/// The authority, with a port only if that is not `expected`: the policy knows only the ports of
+/// schemes.
 fn wire_form(authority: &Authority, expected: u16) -> String {
     match authority.port() {
         Some(port) if port != expected => format!("{}:{port}", authority.host()),
@@ -60,7 +61,7 @@ fn wire_form(authority: &Authority, expected: u16) -> String {
     }
 }
 
-/// The authority that the whole request agrees on.
+/// The authority that all parts of the request agree on.
 fn authority(parts: &Parts, scheme: Scheme, port: u16) -> Result<Authority, Blocked> {
     let host = host_header(parts)?;
     if let Some(named) = parts.uri.scheme_str()
@@ -82,7 +83,7 @@ fn authority(parts: &Parts, scheme: Scheme, port: u16) -> Result<Authority, Bloc
             if target.host() != host.host() {
                 return Err(Blocked::identity_mismatch());
             }
-            // A port that only one of them has is judged too.
+            // A port that only one of them names is judged too.
             Ok(if target.port().is_some() && target.port() != Some(port) { target } else { host })
         }
         (None, Some(host)) => Ok(host),
@@ -93,7 +94,7 @@ fn authority(parts: &Parts, scheme: Scheme, port: u16) -> Result<Authority, Bloc
     }
 }
 
-/// The one Host header, if there is any.
+/// The only Host header, if there is one.
 fn host_header(parts: &Parts) -> Result<Option<Authority>, Blocked> {
     let mut lines = parts.headers.get_all(HOST).iter();
     let host = lines.next().map(HeaderValue::as_bytes);
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http1() {
+    fn host_of_plain_http1_is_identified() {
         let cases: &[(&str, &[&str], &str)] = &[
             ("/", &["a.example"], "a.example"),
             ("/", &["A.Example."], "a.example"),
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_judged_as_it_came() {
+    fn target_is_judged_as_received() {
         let (parts, ()) = http::Request::get("http://a.example?x").body(()).unwrap().into_parts();
         for (raw, expected) in [
             (None, "/?x"),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn over_tls() {
+    fn host_over_tls_must_match_the_server_name() {
         let sni = Some("a.example");
         let cases: &[(Version, &str, &[&str], &str)] = &[
             (Version::HTTP_11, "/", &["a.example"], "a.example"),
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_never_has_a_name_over_tls() {
+    fn address_over_tls_is_refused() {
         assert_eq!(check(Version::HTTP_11, "/", &["10.1.2.3"], Scheme::Https, None), "! no_sni");
     }
 }

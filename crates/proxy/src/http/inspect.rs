@@ -1,5 +1,5 @@
-//! Requests whose body decides: they are read until the policy has decided, and only then is there
-//! a permit.
+//! Requests whose body decides: the body is read until the policy has decided, and only then is
+//! there a permit.
 
 use allowlist::VendorTool;
 use http::header::CONTENT_ENCODING;
@@ -11,7 +11,8 @@ use super::client::Client;
 use crate::policy::{Blocked, Pending, Permit};
 use crate::upload::{BufferFault, Decided, DrainedBody, RequestBody, Undecided, inspect};
 
-/// The permit for a request, its body, of which some was read, and what was removed from that.
+/// Reads the body until the policy has decided. Returns the permit for the request, its body, of
+/// which some was read, and the tools that were removed from the body.
 pub(super) async fn decide_by_body(
     client: &Client,
     mut pending: Pending,
@@ -63,6 +64,6 @@ fn unread(client: &Client, fault: BufferFault) -> Blocked {
         BufferFault::Broken if client.framing.body_is_malformed() => {
             Blocked::new(BlockReason::Framing, "the chunks of the request body are malformed")
         }
-        BufferFault::Broken => Blocked::new(BlockReason::Framing, "the body of the request broke off"),
+        BufferFault::Broken => Blocked::new(BlockReason::Framing, "the body of the request ended early"),
     }
 }

@@ -1,9 +1,9 @@
-//! HTTP on the client's side: reading what is asked, refusing what must not be, and passing on what
-//! may.
+//! The client's side of HTTP: reads requests, refuses those that must not pass, and forwards those
+//! that may.
 //!
 //! [`serve`] runs one connection. Each request goes through framing, identity and the gate, in this
-//! order; what comes out of the gate gets its credentials in `outbound`, and only that reaches
-//! `forward` or `upgrade`.
+//! order. A request that the gate permits gets its credentials in `outbound`, and only such
+//! requests reach `forward` or `upgrade`.
 
 mod activity;
 mod answer;

@@ -1,8 +1,8 @@
-//! From a permitted request to what is sent: credentials are put in, and the body is made fit for
-//! its signature.
+//! Turns a permitted request into the one that is sent: inserts credentials, and prepares the body
+//! for its signature.
 //!
-//! Nothing of the body is read before the head's plan is complete: a client that waits for a
-//! go-ahead gets the refusal instead.
+//! None of the body is read before the plan for the head is complete: a client that is waiting for
+//! `100 Continue` gets the refusal instead.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,24 +34,25 @@ use crate::upload::{
 pub(super) struct Prepared {
     pub(super) outgoing: Outgoing,
     pub(super) upload: Upload,
-    /// What the answer must not bring back.
+    /// Values that the response must not contain.
     pub(super) needles: Option<Arc<Needles>>,
-    /// Why the body was broken off while it was sent.
+    /// Why the body was aborted while it was sent, if it was.
     pub(super) fault: UploadFault,
-    /// Ends when it is known whether the body may be sent to its end, where that is a question.
+    /// Closes once it is known whether the body may be sent to its end; `None` where nothing has to
+    /// be proven.
     pub(super) proven: Option<oneshot::Receiver<Infallible>>,
 }
 
 /// Why a request is not sent.
 #[derive(Debug)]
 pub(super) enum Unprepared {
-    /// It is refused like by the gate.
+    /// It is refused, as if by the gate.
     Refused(Blocked),
-    /// Its credentials could not be put in.
+    /// Its credentials could not be inserted.
     Failed(Unsent),
 }
 
-/// What has to be done with the body of a request, with the room that it takes.
+/// The change that the body of a request needs, with the room that it takes.
 enum BodyChange {
     Pass,
     Hash(Box<Pending>),
@@ -59,13 +60,13 @@ enum BodyChange {
     Prove(Box<git::Proof>, OwnedSemaphorePermit),
 }
 
-/// The headers that travel of the request that `permit` is for, before its credentials are put in;
-/// `websocket` where it becomes one.
+/// The headers to forward of the request that `permit` is for, before its credentials are inserted.
+/// `websocket` is whether the request opens a WebSocket.
 ///
 /// # Errors
 ///
-/// When they cannot travel without what the request asks to drop.
-pub(super) fn travelling_headers(
+/// If the request asks to drop a header that must be forwarded.
+pub(super) fn headers_to_forward(
     client: &Client,
     permit: &Permit,
     parts: &Parts,
@@ -103,7 +104,7 @@ pub(super) fn travelling_headers(
     Ok(headers)
 }
 
-/// Puts credentials into the request that `permit` is for, whose `headers` are those that travel.
+/// Inserts credentials into the request that `permit` is for; `headers` are those to forward.
 pub(super) async fn prepare(
     client: &Client,
     permit: &Permit,
@@ -114,7 +115,7 @@ pub(super) async fn prepare(
 ) -> Result<Prepared, Unprepared> {
     let RequestBody { content: body, pushes } = body;
     let drained = DrainedBody::for_request(&parts.headers);
-    // Before anything of the body is asked for: a client that waits for a go-ahead gets the refusal
+    // Before any of the body is polled: a client that waits for `100 Continue` gets the refusal
     // instead.
     let planned = match plan(client, permit, &parts, headers) {
         Ok(mut plan) => {
@@ -159,9 +160,9 @@ pub(super) async fn prepare(
     Ok(Prepared { outgoing, upload, needles: plan.scrub, fault, proven })
 }
 
-/// What has to be done with the body, as soon as there is room for it. What is signed must be what
-/// was judged: a body with `pushes` to prove is not signed at all, and one that was `replaced` not
-/// chunk by chunk.
+/// The change that the body needs, as soon as there is room for it. Only the body that was judged
+/// may be signed: a body with `pushes` to prove is not signed at all, and one that was `replaced`
+/// is not signed chunk by chunk.
 async fn body_change(
     client: &Client,
     plan: &mut Plan,
@@ -186,7 +187,7 @@ async fn body_change(
     }
 }
 
-/// All of a body whose hash is to be signed.
+/// Reads all of a body whose hash is to be signed.
 async fn whole(client: &Client, body: Content, drained: DrainedBody) -> Result<Box<Buffered>, Unprepared> {
     match body {
         Content::Unread(body) => {
@@ -225,7 +226,7 @@ fn unsendable() -> Unprepared {
     Unprepared::Refused(Blocked::new(Reason::Path, "the path cannot be sent as it is: percent-encode it"))
 }
 
-/// The body of the request was judged, and could not be signed as what was judged.
+/// The body of the request was judged, and could not be signed in the form that was judged.
 fn unsignable() -> Unprepared {
     Unprepared::Refused(Blocked::new(
         Reason::Body,
@@ -243,7 +244,7 @@ fn unsigned(error: &CredentialError) -> Unprepared {
     Unprepared::Failed(Unsent {
         status: StatusCode::BAD_GATEWAY,
         reason,
-        message: format!("the request was not sent, since its credentials could not be put in: {error}"),
+        message: format!("the request was not sent because its credentials could not be inserted: {error}"),
         record: format!("{what}: {error}"),
     })
 }
@@ -263,7 +264,7 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
         )),
         BufferFault::Broken if client.framing.body_is_malformed() => malformed(),
         BufferFault::Broken => {
-            Unprepared::Refused(Blocked::new(BlockReason::Framing, "the body of the request broke off"))
+            Unprepared::Refused(Blocked::new(BlockReason::Framing, "the body of the request ended early"))
         }
     }
 }

@@ -23,18 +23,18 @@ pub(super) struct Outgoing {
     pub(super) destination: Destination,
     method: Method,
     target: PathAndQuery,
-    /// The target, where `target` is only its stand-in.
+    /// The target, if `target` is only its stand-in.
     raw_target: Option<Box<[u8]>>,
     headers: HeaderMap,
-    /// The header before which it says that its body comes in chunks, where the body does.
+    /// The header that `Transfer-Encoding: chunked` precedes, if the body is chunked.
     after_chunks: Option<HeaderName>,
     extensions: http::Extensions,
 }
 
 impl Outgoing {
     /// The request that `permit` is for, with `headers`, and with the query of `signed` if its
-    /// signature is there. `None` if the target is none for hyper, which cannot be since hyper read
-    /// it, or if `signed` has another path than was permitted.
+    /// signature is there. `None` if hyper does not accept the target, which cannot happen since
+    /// hyper read it, or if the path of `signed` is not the one that was permitted.
     pub(super) fn new(
         permit: &Permit,
         parts: Parts,
@@ -60,12 +60,12 @@ impl Outgoing {
             raw_target,
             after_chunks: after_chunks(&parts.headers, &headers),
             headers,
-            // The spelling of the header names is in there.
+            // They hold the spelling of the header names.
             extensions: parts.extensions,
         })
     }
 
-    /// The request for a connection that speaks HTTP/2 or does not.
+    /// The request in the form of HTTP/2 if `http2`, else of HTTP/1.
     pub(super) fn shape(&self, http2: bool, body: Upload) -> Request<Upload> {
         let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
@@ -82,13 +82,13 @@ impl Outgoing {
         *request.headers_mut() = for_http1(&self.headers, &host);
         let unsized_body = !request.body().is_end_stream() && !request.headers().contains_key(CONTENT_LENGTH);
         if unsized_body {
-            // hyper would send GET without its body.
+            // Otherwise hyper would send a GET without its body.
             *request.headers_mut() = with_chunks(request.headers(), self.after_chunks.as_ref());
         }
         request
     }
 
-    /// The first line, where hyper would send another.
+    /// The request line, if hyper would send a different one.
     pub(super) fn raw_line(&self) -> Option<RawLine> {
         let raw = self.raw_target.as_deref()?;
         let line = |target: &[u8]| [self.method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"].concat();
@@ -108,7 +108,7 @@ impl Outgoing {
     }
 }
 
-/// Where a permitted request goes. A service sees the authority that the client used.
+/// The destination of a permitted request. A host service sees the authority that the client used.
 fn destination(permit: &Permit, tls: bool, service: Option<&HostService>) -> Destination {
     let host = permit.host().as_str();
     match service {
@@ -137,7 +137,7 @@ mod tests {
     use crate::policy::{Admission, Gate, LivePolicy};
 
     #[test]
-    fn a_signature_changes_the_query_and_nothing_else() {
+    fn signature_changes_only_the_query() {
         let policy = Allowlist::from_yaml("domains: [a.example]", "policy.yaml").unwrap();
         let (_live, policy) = watch::channel(LivePolicy::new(policy));
         for (permitted, signed, sent) in [

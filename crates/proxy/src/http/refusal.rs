@@ -1,4 +1,4 @@
-//! What a client gets instead of an answer, and the record of it.
+//! Responses in place of the upstream's, and their records.
 
 use http::header::CONTENT_LENGTH;
 use http::{HeaderValue, Response};
@@ -15,9 +15,9 @@ pub(super) fn too_busy(what: &str) -> Blocked {
     Blocked::new(BlockReason::Limit, format!("{what}: try again later"))
 }
 
-/// Refuses a request that there is no room for, so that nothing of it stays: its record is written
-/// at once, and over HTTP/2, where there may be thousands more of them, the headers alone say why.
-/// Where the queue has no place, nothing was done that would need a record.
+/// Refuses a request for which there is no room, without keeping any of it: its record is written
+/// at once, and over HTTP/2, where thousands more may follow, only the headers give the reason. If
+/// the queue is full there is no record, since nothing was done that would need one.
 pub(super) fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) -> Response<Download> {
     let denial = too_busy(what);
     let page = deny::blocked(asked.audience(), &denial);
@@ -46,7 +46,7 @@ pub(super) fn answer_with(page: Response<bytes::Bytes>, mut exchange: Exchange) 
     page.map(|page| Download::page(page, Some(exchange)))
 }
 
-/// What the client gets when its request was not sent, or its answer cannot be passed on.
+/// The response when the request was not sent, or the upstream's response cannot be forwarded.
 pub(super) fn give_up(unprepared: Unprepared, mut exchange: Exchange) -> Response<Download> {
     match unprepared {
         Unprepared::Refused(denial) => refuse(&denial, exchange),

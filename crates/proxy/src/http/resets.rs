@@ -1,10 +1,10 @@
-//! HTTP/2 requests that h2 resets by itself, before anybody is asked about them.
+//! Detects HTTP/2 requests that h2 resets itself, before the service is called for them.
 //!
-//! h2 hands on no request that it cannot read: doubled pseudo headers, upper-case names, `"` in a
-//! query. It reports this to the client only, so the frames are watched: a stream that is reset
-//! before it is answered, and for which the service was never called, is a request that is refused.
-//! What it asked for is not known. The client is asked to try HTTP/1.1, where the query travels as
-//! it is and every refusal has its reason; of clients known to us curl does.
+//! h2 does not hand on a request that it cannot read: duplicate pseudo-headers, upper-case names,
+//! `"` in a query. It reports this only to the client, so the frames are watched: a stream that is
+//! reset before it is answered, and for which the service was never called, is a refused request.
+//! Its contents are not known. The client is asked to try HTTP/1.1, where the query is forwarded
+//! unchanged and every refusal has its reason; of the clients known to us, curl does.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use crate::frames::{Frames, HEADERS, RST_STREAM};
 
 /// Bytes that a client sends before its first frame.
 const PREFACE: usize = 24;
-/// Streams that are followed at most: more than h2 lets anybody open at once.
+/// Maximum streams to follow: more than h2 allows to be open at once.
 const STREAMS: usize = 1024;
 /// Bytes of a frame that resets a stream.
 const RESET: usize = 13;
@@ -26,11 +26,11 @@ const RESET: usize = 13;
 const PROTOCOL_ERROR: [u8; 4] = [0, 0, 0, 1];
 const HTTP_1_1_REQUIRED: [u8; 4] = [0, 0, 0, 13];
 
-/// Who is notified of requests that nothing else sees.
+/// Is notified of requests that nothing else sees.
 pub(super) trait Unseen {
-    /// How many requests the service was called for.
+    /// The number of requests that the service was called for.
     fn seen(&self) -> u64;
-    /// One more was refused without it.
+    /// One more request was refused without it.
     fn refused(&self);
 }
 
@@ -40,14 +40,14 @@ pub(super) struct Resets<S, U> {
     unseen: U,
     incoming: Frames,
     outgoing: Frames,
-    /// Streams that were opened and not answered.
+    /// Streams that were opened and are not answered yet.
     open: HashSet<u32>,
     /// The latest stream that was opened.
     latest: u32,
-    /// Streams that were opened, and those that were refused unseen.
+    /// The number of streams that were opened, and of those that were refused unseen.
     opened: u64,
     refused: u64,
-    /// A frame in place of one of h2's, and how much of it was sent.
+    /// A frame that replaces one of h2's, and how much of it was sent.
     reset: [u8; RESET],
     sent: usize,
 }
@@ -104,7 +104,7 @@ impl<S, U: Unseen> Resets<S, U> {
         (self.outgoing.is_at_start() && frame.starts_with(&[0, 0, 4, RST_STREAM])).then_some(frame)
     }
 
-    /// Looks at a frame that resets a stream: what is sent instead.
+    /// Inspects a frame that resets a stream. Returns the frame to send instead.
     fn judge(&mut self, mut frame: [u8; RESET]) -> [u8; RESET] {
         let [.., a, b, c, d, _, _, _, _] = frame;
         let stream = u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff;
@@ -229,8 +229,9 @@ mod tests {
         [&[0, 0, length, kind, 4, 0, 0, 0, stream], payload].concat()
     }
 
-    /// Of streams 1 and 3 the service sees the first; then `wrote` is written, in pieces of `size`:
-    /// what is sent, and how often something was refused unseen.
+    /// Opens streams 1 and 3, of which the service sees the first, and then writes `wrote` in
+    /// pieces of `size`. Returns the bytes that are sent, and the number of requests refused
+    /// unseen.
     async fn sent(wrote: &[u8], size: usize) -> (Vec<u8>, u64) {
         let (near, mut far) = tokio::io::duplex(7);
         let counts = Arc::new(Counts::default());
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_is_reset_unseen_is_reported_and_sent_to_http1() {
+    async fn stream_reset_unseen_is_reported_and_sent_to_http1() {
         let answer = frame(HEADERS, 1, b"ok");
         let reset = |stream, code: &[u8]| frame(RST_STREAM, stream, code);
         let other = [0, 0, 0, 8];
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn frames_pass_as_they_are_in_any_pieces() {
+    async fn frames_in_any_pieces_pass_unchanged() {
         let frames = [frame(4, 0, b""), frame(HEADERS, 1, b"ok"), frame(0, 1, &[3; 60])].concat();
         for size in 1..frames.len() {
             assert_eq!(sent(&frames, size).await, (frames.clone(), 0), "{size}");

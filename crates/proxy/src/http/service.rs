@@ -23,14 +23,14 @@ use super::head::{HeadFault, RefusedHead};
 use super::hold::hold;
 use super::identity::{identify, origin_form};
 use super::inspect::decide_by_body;
-use super::outbound::{prepare, travelling_headers};
+use super::outbound::{headers_to_forward, prepare};
 use super::refusal::{give_up, refuse, turn_away};
 use crate::fields::only;
 use crate::headers::asks_for_websocket;
 use crate::policy::{Admission, Blocked, Permit};
 use crate::upload::{DrainedBody, RequestBody};
 
-/// Answers one request of `client`; `note` is what hyper could not be shown of its head.
+/// Answers one request of `client`; `note` holds the part of its head that hyper did not get.
 pub(super) async fn answer(
     client: Arc<Client>,
     request: Request<Incoming>,
@@ -89,7 +89,7 @@ async fn decide(
     let decided = match judged {
         Ok(Admission::Permit(permit)) => Ok((permit, RequestBody::unread(body))),
         Ok(Admission::Pending(pending)) => {
-            // Apart, so that other requests have no room for it.
+            // Boxed, so that other requests need no memory for it.
             let decided = Box::pin(decide_by_body(client, *pending, &parts, body)).await;
             decided.map(|(permit, body, removed)| {
                 exchange.removed(removed);
@@ -170,7 +170,7 @@ fn form(parts: &Parts) -> Form {
     Form::of(parts.headers.get_all(CONTENT_TYPE).iter().map(http::HeaderValue::as_bytes))
 }
 
-/// What the reader of HTTP/1 heads checks, as far as it can be wrong in HTTP/2.
+/// The checks of the reader of HTTP/1 heads that can also fail in HTTP/2.
 fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Blocked> {
     // As RFC 9113 counts the size of a header list.
     let lines = parts.headers.iter();
@@ -194,7 +194,7 @@ fn head_denial(fault: HeadFault) -> Blocked {
     Blocked::new(reason, fault.to_string())
 }
 
-/// Passes a permitted request on. What it costs is taken before anything of it is sent.
+/// Forwards a permitted request. Its cost is charged before any of it is sent.
 async fn pass(
     client: &Arc<Client>,
     permit: Permit,
@@ -206,8 +206,8 @@ async fn pass(
         let bodiless = body.content.is_empty();
         asks_for_websocket(&parts.headers) && parts.method == http::Method::GET && bodiless
     });
-    let travelling = travelling_headers(client, &permit, &parts, &body.content, websocket.is_some());
-    let charged = travelling.and_then(|headers| {
+    let forwarded = headers_to_forward(client, &permit, &parts, &body.content, websocket.is_some());
+    let charged = forwarded.and_then(|headers| {
         exchange.allowed(&permit);
         charge(client, &permit, &mut exchange, websocket.is_some())?;
         Ok(headers)

@@ -1,4 +1,4 @@
-//! What all connections share.
+//! State shared by all connections.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::upstream::{Dialer, Pool};
 /// HTTP/2 connections that may have many streams at once; later ones have few while these are open.
 const WIDE_CONNECTIONS: usize = 16;
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
     pub(crate) gate: Gate,
     pub(crate) pool: Arc<Pool>,
     /// A permit for each request in progress.
     pub(super) requests: Arc<Semaphore>,
-    /// What is left of the network log for permitted requests.
+    /// The room left in the network log for permitted requests.
     pub(crate) log: LogBudget,
     pub(crate) refused_requests: LimitCounter,
     pub(crate) refused_questions: LimitCounter,
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Nothing is in use yet.
+    /// Shared state of which nothing is in use yet.
     pub(crate) fn new(context: Arc<Context>) -> Self {
         let limits = &context.limits;
         Self {

@@ -1,8 +1,8 @@
-//! WebSocket: bytes both ways, once the upstream has agreed to it.
+//! WebSocket tunnels: bytes in both directions, once the upstream has agreed to the upgrade.
 //!
 //! Invariant: bytes pass unread only after we asked for the upgrade and the upstream itself
 //! answered 101. An upstream that answers anything else gets no byte of the client that was not
-//! read as HTTP.
+//! parsed as HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::record::{Slot, milliseconds};
 use crate::stream::counted;
 use crate::upstream::Lease;
 
-/// A tunnel over which nothing goes for so long is closed.
+/// A tunnel that passes no bytes for this long is closed.
 const IDLE: Duration = Duration::from_mins(15);
 /// How long both sides may take to switch after the 101.
 const SWITCH: Duration = Duration::from_secs(10);
@@ -29,10 +29,10 @@ const SWITCH: Duration = Duration::from_secs(10);
 pub(super) struct Tunnel {
     client: Option<OnUpgrade>,
     upstream: Option<OnUpgrade>,
-    /// Keeps the upstream's connection.
+    /// Keeps the upstream's connection open.
     _lease: Lease,
     started: Instant,
-    /// Until it is written.
+    /// Present until the record is written.
     record: Option<(Slot, TunnelRecord)>,
     up: Arc<AtomicU64>,
     down: Arc<AtomicU64>,
@@ -60,7 +60,8 @@ impl Tunnel {
         }
     }
 
-    /// Passes bytes until one side ends, both are idle, or the future is dropped.
+    /// Passes bytes until one side ends, both are idle, the budget is exceeded, or the future is
+    /// dropped.
     pub(super) async fn run(mut self) {
         let (Some(client), Some(upstream)) = (self.client.take(), self.upstream.take()) else {
             return;
@@ -89,7 +90,7 @@ impl Tunnel {
         }
     }
 
-    /// Ends when nothing was passed for a while.
+    /// Completes when nothing was passed for a whole [`IDLE`].
     async fn idle(&self) {
         let passed = || self.up.load(Ordering::Relaxed) + self.down.load(Ordering::Relaxed);
         let mut before = passed();

@@ -1,4 +1,4 @@
-//! Why a request is blocked, in words for its client.
+//! The reason why a request is blocked, as a message for its client.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use sandbox_proxy_protocol::BlockReason;
 /// The file that a message asks its reader to change.
 const ALLOWLIST: &str = ".sandbox/network-allowlist.yaml";
 
-/// Why a request is blocked, and what to change.
+/// The reason why a request is blocked, and the change that would allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Blocked {
     reason: BlockReason,
@@ -17,7 +17,7 @@ pub(crate) struct Blocked {
 }
 
 impl Blocked {
-    /// The message is one sentence, free of details of the machine.
+    /// `message` must be one sentence without details of the machine.
     pub(crate) fn new(reason: impl Into<BlockReason>, message: impl Into<String>) -> Self {
         Self { reason: reason.into(), message: message.into(), push: None }
     }
@@ -32,12 +32,12 @@ impl Blocked {
         &self.message
     }
 
-    /// What git's client is answered, if a push is refused because of a ref.
+    /// The answer to git's client, if a push is refused because of a ref.
     pub(crate) fn push_report(&self) -> Option<&PushReport> {
         self.push.as_ref()
     }
 
-    /// The same refusal, and why no answer changed it.
+    /// The same refusal, with the reason why no answer of the operator changed it.
     pub(crate) fn because(&self, why: impl Display) -> Self {
         Self { message: format!("{} ({why})", self.message), ..self.clone() }
     }
@@ -51,7 +51,7 @@ impl Blocked {
         )
     }
 
-    /// The host is this machine, which a network that is allowed does not open.
+    /// The host is this machine, which an allowed network does not open.
     pub(crate) fn own_address(host: &HostName) -> Self {
         Self::new(
             Reason::Address,
@@ -62,7 +62,7 @@ impl Blocked {
         )
     }
 
-    /// The host resolves to addresses that are off limits only.
+    /// The host resolves only to addresses that are refused.
     pub(crate) fn address(host: &HostName) -> Self {
         Self::new(
             Reason::Address,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_denial_of_the_policy_names_the_file_to_change() {
+    fn denial_names_the_file_to_change() {
         let Decision::Deny(denial) = Allowlist::default().judge("GET", "https://a.example/x") else {
             panic!("an empty policy allows something");
         };

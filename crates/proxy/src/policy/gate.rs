@@ -1,7 +1,7 @@
-//! The gate: the only place that asks the policy, and the only maker of permits.
+//! The gate: the only code that consults the policy, and the only code that creates permits.
 //!
-//! Invariant: whoever holds a [`Permit`] holds the very request that was permitted, so nothing else
-//! can be forwarded with it.
+//! Invariant: a [`Permit`] contains the very request that was permitted, so nothing else can be
+//! forwarded with it.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use tokio::sync::watch;
 use super::blocked::Blocked;
 use super::live::LivePolicy;
 
-/// Judges requests by the policy of the moment.
+/// Judges requests by the current policy.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     policy: watch::Receiver<LivePolicy>,
-    /// Whether the operator is asked where there is no rule.
+    /// Whether the operator is asked if there is no rule.
     asks: bool,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 pub(crate) struct Permit {
     request: Request,
-    /// `None` when only the shield that is down permitted it, or an answer.
+    /// `None` if only the lowered shield permitted it, or an answer.
     rule: Option<Match>,
     /// The question whose answer permitted it.
     question: Option<u64>,
@@ -34,10 +34,10 @@ pub(crate) struct Permit {
     tokens: TokenReport,
 }
 
-/// Where a vendor reports the tokens that a request takes.
+/// Where a vendor reports the tokens that a request uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenReport {
-    /// It takes none.
+    /// It uses none.
     None,
     /// In its response.
     Response,
@@ -45,45 +45,45 @@ pub(crate) enum TokenReport {
     Later,
 }
 
-/// The answer to a request that is not refused yet.
+/// The decision about a request that is not refused yet.
 #[derive(Debug)]
 pub(crate) enum Admission {
     /// It may be sent.
     Permit(Permit),
     /// Its body decides.
     Pending(Box<Pending>),
-    /// It lacks a rule, and the operator may permit it without.
+    /// It lacks a rule; the operator may permit it without one.
     Unruled(Box<Unruled>),
 }
 
-/// A request that is denied for want of a rule, and for nothing else: nothing makes a permit of it
-/// but an answer, or another policy.
+/// A request that is denied only because it lacks a rule: only an answer or another policy turns it
+/// into a permit.
 #[derive(Debug)]
 pub(crate) struct Unruled {
     request: Request,
     denial: Blocked,
-    /// The rule that it lacks, as a policy.
+    /// The missing rule, as a policy.
     alone: Allowlist,
 }
 
-/// A request whose body decides: nothing makes a permit of it but [`Gate::advance`].
+/// A request whose body decides: only [`Gate::advance`] turns it into a permit.
 #[derive(Debug)]
 pub(crate) struct Pending {
     request: Request,
     check: BodyCheck,
-    /// What the check is made of.
+    /// The policy that the check comes from.
     allowlist: Arc<Allowlist>,
 }
 
-/// A request whose body was found good.
+/// A request whose body passed the check.
 #[derive(Debug)]
 pub(crate) struct Passed {
     pub(crate) permit: Permit,
-    /// What is sent in the place of the body.
+    /// The bytes that are sent in place of the body, if it is replaced.
     pub(crate) body: Option<Vec<u8>>,
-    /// Tools of a model's vendor that are not in that body any more.
+    /// Tools of a model's vendor that were removed from that body.
     pub(crate) removed: Vec<VendorTool>,
-    /// What must be proven before the body's end is sent.
+    /// The pushes that must be proven before the end of the body is sent.
     pub(crate) fast_forwards: Option<Pushes>,
 }
 
@@ -93,23 +93,23 @@ impl Gate {
         Self { policy, asks: false }
     }
 
-    /// The same, where the operator is asked if `asks`.
+    /// Sets whether the operator is asked if there is no rule.
     pub(crate) fn asking(self, asks: bool) -> Self {
         Self { asks, ..self }
     }
 
-    /// Permits `request`, by itself or depending on its body, or says why not.
+    /// Permits `request`, by itself or depending on its body or an answer, or returns the denial.
     ///
     /// # Errors
     ///
     /// The policy's denial; during a quarantine, or while the records are not read, a denial that
-    /// says so.
+    /// states that.
     pub(crate) fn admit(&self, request: Request) -> Result<Admission, Blocked> {
         self.judge(request, LivePolicy::is_down, self.asks)
     }
 
-    /// The same for a request to a service of the host, which is no public host: no shield that is
-    /// down opens it, and no one is asked.
+    /// The same for a request to a service of the host, which is not a public host: a lowered
+    /// shield does not open it, and the operator is not asked.
     ///
     /// # Errors
     ///
@@ -118,19 +118,19 @@ impl Gate {
         self.judge(request, |_| false, false)
     }
 
-    /// Permits this very request, because the answer to `question` does.
+    /// Permits exactly this request, because the answer to `question` does.
     ///
     /// # Errors
     ///
-    /// When nothing is permitted by now.
+    /// If nothing is permitted any more.
     pub(crate) fn admit_once(&self, unruled: Unruled, question: u64) -> Result<Permit, Blocked> {
         self.in_force()?;
         let permit = Permit::new(unruled.request, None, &unruled.alone);
-        // Nothing in a header may make another request of it.
+        // No header may turn it into another request.
         Ok(Permit { question: Some(question), method_counts: true, path_counts: true, ..permit })
     }
 
-    /// Follows what is in force.
+    /// A receiver of changes to the policy in force.
     pub(crate) fn changes(&self) -> watch::Receiver<LivePolicy> {
         self.policy.clone()
     }
@@ -149,24 +149,24 @@ impl Gate {
                 let allowlist = Arc::clone(allowlist);
                 Ok(Admission::Pending(Box::new(Pending { request, check, allowlist })))
             }
-            // What is judged by its body stays so.
+            // The rules alone decide some requests, even while the shield is down.
             Decision::Deny(_) if !allowlist.stays_judged(&request) && is_open(&live) => {
                 Ok(Admission::Permit(Permit::new(request, None, allowlist)))
             }
             Decision::Deny(denial) if asks => {
-                let unruled = Unruled::of(request, denial.into(), allowlist)?;
+                let unruled = Unruled::new(request, denial.into(), allowlist)?;
                 Ok(Admission::Unruled(Box::new(unruled)))
             }
             Decision::Deny(denial) => Err(denial.into()),
         }
     }
 
-    /// Looks at the body of a request as far as it has come, `ended` if that is all of it. The
-    /// policy that counts is the one in force now, not when the body began.
+    /// Checks the part of a request's body that has arrived; `ended` if that is all of it. The
+    /// policy in force now decides, not the one when the body began.
     ///
     /// # Errors
     ///
-    /// As [`Gate::admit`], and the denial of what is in the body.
+    /// As [`Gate::admit`], or the denial of the body's content.
     pub(crate) fn advance(
         &self,
         pending: &mut Pending,
@@ -194,7 +194,7 @@ impl Gate {
         })
     }
 
-    /// The policy of the moment, unless nothing is permitted.
+    /// The current policy, unless nothing is permitted.
     fn in_force(&self) -> Result<LivePolicy, Blocked> {
         let policy = self.policy.borrow().clone();
         match policy.closed() {
@@ -203,13 +203,13 @@ impl Gate {
         }
     }
 
-    /// Why nothing passes at all, if nothing does.
+    /// The reason why nothing is permitted at all; `None` if something may be.
     pub(crate) fn closed(&self) -> Option<Blocked> {
         self.policy.borrow().closed()
     }
 
-    /// A watch for a quarantine, or an owner that falls silent, from now on: later requests are
-    /// refused by [`Gate::admit`].
+    /// Watches for a quarantine or a silent owner from now on; [`Gate::admit`] refuses later
+    /// requests.
     pub(crate) fn watch(&self) -> QuarantineWatch {
         let policy = self.policy.clone();
         let seen = policy.borrow().cuts;
@@ -217,18 +217,18 @@ impl Gate {
     }
 }
 
-/// Sees a quarantine begin, or an owner fall silent. One watch covers the whole life of a
-/// connection, so that none begins unseen between two phases of it.
+/// Notices when a quarantine begins or the owner falls silent. One watch covers the whole lifetime
+/// of a connection, so that neither begins unnoticed between two of its phases.
 #[derive(Debug)]
 pub(crate) struct QuarantineWatch {
     policy: watch::Receiver<LivePolicy>,
-    /// Cuts when the watch was made.
+    /// The number of cuts when the watch was created.
     seen: u64,
 }
 
 impl QuarantineWatch {
-    /// Ends when the connection is to be cut, at once if that was since the watch was made and
-    /// before the call.
+    /// Returns when the connection is to be cut; at once if that happened between the watch's
+    /// creation and the call.
     pub(crate) async fn begun(&mut self) {
         let seen = self.seen;
         // An error means that the policy can no longer change.
@@ -239,10 +239,10 @@ impl QuarantineWatch {
 }
 
 impl Unruled {
-    /// What is asked for, unless something else than the lack of a rule refuses it, or its body
-    /// would decide.
-    fn of(request: Request, denial: Blocked, allowlist: &Allowlist) -> Result<Self, Blocked> {
-        // An address says nothing of who answers there.
+    /// The request without a rule; returns the denial if anything but the lack of a rule refuses
+    /// it, or if its body would decide.
+    fn new(request: Request, denial: Blocked, allowlist: &Allowlist) -> Result<Self, Blocked> {
+        // An address does not reveal who answers there.
         let Ok(Some(rule)) = allowlist.missing_rule(&request, false) else {
             return Err(denial);
         };
@@ -257,25 +257,25 @@ impl Unruled {
         &self.request
     }
 
-    /// Why it is refused without an answer.
+    /// The denial that applies without an answer.
     pub(crate) fn denial(&self) -> &Blocked {
         &self.denial
     }
 }
 
 impl Pending {
-    /// How many bytes of the body may have to be read before the decision, at most.
+    /// The maximum number of bytes of the body that may have to be read before the decision.
     pub(crate) fn limit(&self) -> usize {
         self.check.limit()
     }
 }
 
 impl Permit {
-    /// Without a rule it is as with one for the whole host.
+    /// A permit without a rule is like one with a rule for the whole host.
     fn new(request: Request, rule: Option<Match>, allowlist: &Allowlist) -> Self {
         let host = request.host();
         let method_counts = allowlist.has_method_rules_for(host);
-        // Rules for whole hosts are looked at first.
+        // Rules for whole hosts are checked first.
         let by_url = rule.as_ref().is_some_and(|rule| rule.kind == RuleKind::Url);
         let by_path = by_url || allowlist.judges_bodies_of(host);
         let path_counts = by_path && allowlist.has_path_rules_for(host);
@@ -289,17 +289,17 @@ impl Permit {
         Self { request, rule, question: None, method_counts, path_counts, tokens }
     }
 
-    /// What may be asked.
+    /// The permitted request.
     pub(crate) fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Who may be asked.
+    /// The host of the permitted request.
     pub(crate) fn host(&self) -> &HostName {
         self.request.host()
     }
 
-    /// The rule that permits it; `None` when only the shield that is down does, or an answer.
+    /// The rule that permits it; `None` if only the lowered shield does, or an answer.
     pub(crate) fn rule(&self) -> Option<&Match> {
         self.rule.as_ref()
     }
@@ -309,7 +309,7 @@ impl Permit {
         self.question
     }
 
-    /// Where the tokens that it takes are reported.
+    /// Where the tokens that it uses are reported.
     pub(crate) fn tokens(&self) -> TokenReport {
         self.tokens
     }
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_judged_by_the_policy_in_force_at_its_end() {
+    fn body_is_judged_by_the_policy_in_force_at_its_end() {
         let policy = |yaml: &str| LivePolicy::new(Allowlist::from_yaml(yaml, "policy.yaml").unwrap());
         let pushing = "url_prefixes: [{host: a.example, git: {push: [refs/heads/x]}}]";
         let (live, receiver) = watch::channel(policy(pushing));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_gate_follows_the_policy_until_quarantine() {
+    async fn gate_follows_the_policy_until_quarantine() {
         let policy = |yaml: &str| Allowlist::from_yaml(yaml, "policy.yaml").unwrap();
         let (live, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let gate = Gate::new(receiver);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_the_shield_is_down_any_host_may_be_asked_and_a_rule_is_still_named() {
+    async fn lowered_shield_permits_any_host_and_still_names_rules() {
         let rules = "url_prefixes: [{host: a.example, path: /v1/*, methods: [GET]}, \
                      {host: git.example, path: /o/r.git, git: {push: [refs/heads/agent/*]}}]";
         let policy = Allowlist::from_yaml(rules, "p");
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(ask("b.example", "POST", "/"), Ok(Some((false, false, false))));
         assert_eq!(ask("a.example", "POST", "/"), Ok(Some((false, true, false))));
         assert_eq!(ask("a.example", "GET", "/v1/x"), Ok(Some((true, true, true))));
-        // Pushes to a host with rules for them are judged by these, and no header hides one.
+        // Rules for pushes still judge pushes to their host, and no header hides one.
         assert_eq!(ask("git.example", "GET", "/x"), Ok(Some((false, true, true))));
         assert_eq!(ask("git.example", "POST", "/o/r.git/git-receive-pack"), Ok(None));
         assert!(ask("git.example", "POST", "/o/other.git/git-receive-pack").is_err());
@@ -439,7 +439,7 @@ mod tests {
         live.send_modify(|policy| policy.unattended = false);
         tokio::time::advance(std::time::Duration::from_millis(59_999)).await;
         assert_eq!(ask("b.example", "GET", "/"), Ok(Some((false, false, false))));
-        // No one has to be there for it to end.
+        // It ends without any event.
         tokio::time::advance(std::time::Duration::from_millis(1)).await;
         assert_eq!(ask("b.example", "GET", "/"), Err(Reason::Host.into()));
         assert_eq!(ask("a.example", "GET", "/v1/x"), Ok(Some((true, true, true))));

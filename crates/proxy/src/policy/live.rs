@@ -1,5 +1,5 @@
-//! The policy and the credentials in force: what the control channel changes and every request
-//! reads.
+//! The policy and the credentials in force: the control channel changes them, and every request
+//! reads them.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,31 +13,31 @@ use tokio::time::Instant;
 use super::blocked::Blocked;
 use crate::credential::Vault;
 
-/// The policy that the gate applies now. It travels in a [`tokio::sync::watch`] channel, so that a
-/// change is in force for the next request and a connection can wait until it is to be cut.
+/// The policy that the gate applies now. It is shared through a [`tokio::sync::watch`] channel, so
+/// that a change is in force for the next request and a connection can wait until it is to be cut.
 #[derive(Debug, Clone)]
 pub(crate) struct LivePolicy {
-    /// What the task may reach.
+    /// The rules of the policy.
     pub(crate) allowlist: Arc<Allowlist>,
     /// The task's credentials.
     pub(crate) vault: Arc<Vault>,
-    /// Every request is refused, whatever the allowlist says. Nothing ever clears it.
+    /// Every request is refused, regardless of the allowlist. Never cleared.
     pub(crate) quarantined: bool,
-    /// The owner says nothing, so the records may not be read: every request is refused until it
-    /// speaks again.
+    /// The owner is silent, so the records may not be read: every request is refused until it sends
+    /// another line.
     pub(crate) unattended: bool,
-    /// How often connections were to be cut.
+    /// How many times connections had to be cut.
     pub(crate) cuts: u64,
-    /// Any public host may be asked until then.
+    /// Requests to any public host are permitted until then.
     down: Option<Down>,
 }
 
 /// The end of the time that the shield is down.
 #[derive(Debug, Clone, Copy)]
 struct Down {
-    /// What counts: a clock that no one sets.
+    /// The end that counts, on a clock that nobody can set.
     end: Instant,
-    /// What is shown, in milliseconds since the Unix epoch.
+    /// The end that is displayed, in milliseconds since the Unix epoch.
     until_ms: u64,
 }
 
@@ -54,12 +54,13 @@ impl LivePolicy {
         }
     }
 
-    /// Puts other real values in force.
+    /// Replaces the real values of the credentials.
     pub(crate) fn renew(&mut self, replacements: &ReplacementMap) {
         self.vault = Arc::new(self.vault.renewed(replacements));
     }
 
-    /// Why nothing passes, whatever the allowlist says, if nothing does.
+    /// The reason why nothing is permitted, regardless of the allowlist; `None` if the allowlist
+    /// decides.
     pub(crate) fn closed(&self) -> Option<Blocked> {
         if self.quarantined {
             return Some(Blocked::new(
@@ -75,21 +76,21 @@ impl LivePolicy {
         })
     }
 
-    /// Refuses everything from now on, and cuts what is in progress.
+    /// Refuses everything from now on, and cuts connections in progress.
     pub(crate) fn quarantine(&mut self) {
         self.quarantined = true;
         self.down = None;
         self.cuts += 1;
     }
 
-    /// The owner has said nothing for too long.
+    /// The owner has been silent for too long.
     pub(crate) fn neglect(&mut self) {
         self.unattended = true;
         self.cuts += 1;
     }
 
-    /// Opens every public host for so long, whatever time was left; in a quarantine it does
-    /// nothing.
+    /// Opens every public host for `for_ms`, regardless of the time that was left; does nothing in
+    /// a quarantine.
     pub(crate) fn lower(&mut self, for_ms: u64) {
         if self.quarantined {
             return;
@@ -101,13 +102,13 @@ impl LivePolicy {
         self.down = Instant::now().checked_add(time).map(|end| Down { end, until_ms });
     }
 
-    /// Leaves it to the policy alone again.
+    /// Closes public hosts again, so that the policy alone decides.
     pub(crate) fn raise(&mut self) {
         self.down = None;
     }
 
-    /// Whether any public host may be asked now. The time is over when it is over, whether or not
-    /// anything was woken at its end.
+    /// Whether requests to any public host are permitted now. The time ends by the clock, whether
+    /// or not anything was woken at its end.
     pub(crate) fn is_down(&self) -> bool {
         self.down.is_some_and(|down| Instant::now() < down.end)
     }
@@ -117,7 +118,7 @@ impl LivePolicy {
         self.down.map(|down| down.end)
     }
 
-    /// The record of `change`, which was made already.
+    /// The record of `change`, which has already been made.
     pub(crate) fn event(&self, change: PolicyChange) -> Event {
         let state = match self.down {
             _ if self.quarantined => PolicyState::Quarantine,

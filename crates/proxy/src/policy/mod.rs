@@ -1,7 +1,7 @@
-//! What a task may do now: the policy in force, the gate that asks it about each request, the words
-//! of a refusal, and the questions that the operator is asked where a rule is missing.
+//! Decides what a task may do now: the policy in force, the gate that judges each request by it,
+//! the messages of refusals, and the questions to the operator about requests without a rule.
 //!
-//! Invariant: nothing outside makes a [`Permit`].
+//! Invariant: nothing outside this module creates a [`Permit`].
 
 mod blocked;
 mod gate;

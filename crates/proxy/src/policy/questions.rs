@@ -1,6 +1,6 @@
 //! Questions to the operator: which requests wait for an answer, and which are refused without one.
 //!
-//! Invariant: what a task asks for costs the operator a bounded number of questions, whatever it
+//! Invariant: a task's requests cost the operator a bounded number of questions, whatever the task
 //! does.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,38 +14,40 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::record::Recorder;
 
-/// What [`Limits::questions_per_minute`] counts over.
+/// The window of [`Limits::questions_per_minute`].
 const WINDOW: Duration = Duration::from_mins(1);
-/// Requests that wait at once, for each question that may: equal ones share one.
+/// How many requests may wait at the same time for each question that may be open: equal requests
+/// share one.
 const SHARERS: usize = 4;
-/// Refusals that are remembered; after these nothing is asked any more.
+/// How many hosts with refusals are remembered; once there are so many, no more questions are
+/// asked.
 const REMEMBERED: usize = 1024;
 
-/// Questions about a host that end with no, or without an answer in time; after these, none is
-/// asked about it any more.
+/// How many questions about a host may end with no, or without an answer in time; after that, no
+/// more are asked about it.
 const REFUSALS: u32 = 5;
 
-/// Why a request is refused without a question.
+/// The reason why a request is refused without a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unasked {
-    /// The operator said no to this path before, or too often to its host.
+    /// The operator refused this path before, or its host too often.
     #[error("the operator was asked and did not allow it")]
     Answered,
-    /// One of the bounds was reached.
-    #[error("the operator was not asked: too many requests wait for an answer, or did")]
+    /// One of the limits was reached.
+    #[error("the operator was not asked: too many requests are waiting, or waited, for an answer")]
     TooMany,
-    /// An answer would be about the request alone.
-    #[error("the operator is not asked about WebSockets, which go on after the request")]
+    /// An answer would cover only the request.
+    #[error("the operator is not asked about WebSockets, which continue after the request")]
     WebSocket,
-    /// What the operator saw would not be what was asked.
-    #[error("the operator was not asked: it is too long to be shown, or no text")]
+    /// The operator would not see exactly what was requested.
+    #[error("the operator was not asked: the request is too long to be shown, or is not text")]
     NotShown,
 }
 
 /// The questions of one task.
 #[derive(Debug)]
 pub(crate) struct Questions {
-    /// How long one waits; `None` where nothing is asked.
+    /// How long a question waits; `None` if nothing is asked.
     time: Option<Duration>,
     most: usize,
     per_minute: usize,
@@ -58,17 +60,17 @@ pub(crate) struct Questions {
 struct State {
     last: u64,
     open: HashMap<Subject, Open>,
-    /// Requests that wait, those that share a question too.
+    /// The number of waiting requests, including those that share a question.
     waiting: usize,
     /// When the questions of the last minute were asked.
     asked: VecDeque<Instant>,
     /// Hosts and paths that the operator refused.
     refused: HashSet<(String, String)>,
-    /// How often each host was refused, also for want of an answer.
+    /// How often each host was refused, including for lack of an answer.
     hosts: HashMap<String, u32>,
 }
 
-/// What makes requests equal: they share a question.
+/// Requests with the same subject are equal: they share a question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Subject {
     scheme: Scheme,
@@ -84,7 +86,8 @@ struct Open {
     verdict: watch::Sender<Option<Verdict>>,
 }
 
-/// A request that waits. Dropping it withdraws the question, if that is about this very request.
+/// A waiting request. Dropping it withdraws the question if the question is about this very
+/// request.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a> {
     questions: &'a Questions,
@@ -109,17 +112,17 @@ impl Questions {
         }
     }
 
-    /// Whether anything is asked.
+    /// Whether questions are enabled.
     pub(crate) fn is_on(&self) -> bool {
         self.time.is_some()
     }
 
-    /// Asks whether `request` may pass, or waits with those that asked the same. `is_recordable`
-    /// takes the room that a question needs in the log.
+    /// Asks whether `request` may pass, or waits along with equal requests. `is_recordable` takes
+    /// the space that a question needs in the log.
     ///
     /// # Errors
     ///
-    /// Why it is refused without a question.
+    /// The reason why it is refused without a question.
     pub(crate) fn ask(
         &self,
         request: &Request,
@@ -143,8 +146,8 @@ impl Questions {
         let Some(until) = self.time.and_then(|time| now.checked_add(time)) else {
             return Err(Unasked::TooMany);
         };
-        // Bounded here, so that a flood of equal requests cannot hold memory either, though it asks
-        // nothing.
+        // Bounded here, so that a flood of equal requests, which asks no further questions, cannot
+        // hold memory either.
         if state.waiting >= self.most.saturating_mul(SHARERS) || state.hosts.len() >= REMEMBERED {
             return Err(Unasked::TooMany);
         }
@@ -153,7 +156,7 @@ impl Questions {
             state.waiting += 1;
             return Ok(Waiting { questions: self, subject, question, leads: false, until, verdict });
         }
-        // What is shown is what is asked for.
+        // The operator is shown exactly what is requested.
         let target =
             std::str::from_utf8(request.target().as_received()).map_err(|_| Unasked::NotShown)?.to_owned();
         while state.asked.front().is_some_and(|asked| now.saturating_duration_since(*asked) >= WINDOW) {
@@ -184,8 +187,9 @@ impl Questions {
         Ok(Waiting { questions: self, subject, question, leads: true, until, verdict })
     }
 
-    /// The operator has answered; a question that is over stays so. `set` puts the policy in force
-    /// that goes with the answer: whom it permits has been answered by then.
+    /// Records the operator's answer; a closed question stays closed. `set` applies the policy that
+    /// belongs to the answer, under the lock: a request that this policy permits finds its question
+    /// answered.
     pub(crate) fn answer(&self, question: u64, verdict: Verdict, by: String, set: impl FnOnce()) {
         let mut state = self.state();
         set();
@@ -216,7 +220,7 @@ impl Questions {
             }
             open.verdict.send_replace(verdict);
             if self.recorder.try_record(Event::Answered { question, verdict, by }).is_err() {
-                tracing::warn!(question, "an answer could not be recorded");
+                tracing::warn!(question, "failed to record an answer");
             }
         }
     }
@@ -227,7 +231,7 @@ impl Questions {
 }
 
 impl Waiting<'_> {
-    /// Its number.
+    /// The question's number.
     pub(crate) fn question(&self) -> u64 {
         self.question
     }
@@ -237,8 +241,8 @@ impl Waiting<'_> {
         self.leads
     }
 
-    /// The answer, which is no when the time is over; `None` where the question was withdrawn,
-    /// which says nothing of this request.
+    /// The answer, which is no once the time is over; `None` if the question was withdrawn, which
+    /// means nothing for this request.
     pub(crate) async fn verdict(&mut self) -> Option<Verdict> {
         let in_time = tokio::select! {
             // An answer that came in time counts.
@@ -249,12 +253,12 @@ impl Waiting<'_> {
         };
         in_time.unwrap_or_else(|| {
             self.close(Some(Verdict::No), "time");
-            // The operator may have been faster by a moment.
+            // The operator may have answered a moment earlier.
             self.verdict.borrow().or(Some(Verdict::No))
         })
     }
 
-    /// It needs no answer any more: the policy has decided.
+    /// Closes the question: the policy has decided, so the request no longer needs an answer.
     pub(crate) fn settle(self) {
         self.close(None, "policy");
     }

@@ -1,4 +1,4 @@
-//! Sets the filter up, and tries whether it holds.
+//! Installs the filter, and tests that it works.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -10,50 +10,51 @@ use super::interfaces::{Connected, connected};
 
 use super::{Refusals, rules};
 
-/// The port of the service that throws everything away.
+/// The port of the discard service.
 const DISCARD: u16 = 9;
 
-/// Any: the network is the proxy's own.
+/// Any group works, because the network is the proxy's own.
 const GROUP: u16 = 1;
 
 /// A proxy that the kernel confines.
 #[derive(Debug)]
 pub struct Confined {
-    /// What the kernel refuses the task, or why that is not known.
+    /// The kernel's reports of its refusals of the task's traffic, or the reason why they are not
+    /// available.
     pub(crate) refusals: io::Result<Refusals>,
 }
 
-/// Why the kernel does not confine the proxy.
+/// The reason why the kernel does not confine the proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum Unconfined {
-    /// The addresses of the machine are not known.
+    /// The addresses of the machine are unknown.
     #[error("failed to list the networks of the proxy: {0}")]
     Networks(io::Error),
-    /// The proxy is not where it should be.
+    /// The proxy is not in the network where it should be.
     #[error("the proxy has no interface with its address {address}, or no other network")]
     Misplaced {
         /// The address.
         address: Ipv4Addr,
     },
-    /// The kernel did not take the rules.
+    /// The kernel rejected the rules.
     #[error(
-        "the kernel did not take the filter of the proxy's network; it needs nf_tables (`modprobe nf_tables`): {0}"
+        "the kernel rejected the filter of the proxy's network; it needs nf_tables (`modprobe nf_tables`): {0}"
     )]
     Refused(io::Error),
-    /// It took them, and does not obey them.
-    #[error("the kernel took the filter of the proxy's network and does not apply it: {found}")]
+    /// It accepted them, but does not apply them.
+    #[error("the kernel accepted the filter of the proxy's network but does not apply it: {found}")]
     Ignored {
-        /// What a packet came to that should not have left.
+        /// The outcome of sending a packet that should have been refused.
         found: String,
     },
 }
 
-/// From now on nothing leaves the network namespace of this process but what goes to `reach`, to
+/// From now on, nothing leaves this process's network namespace except packets to `reach`, to
 /// public addresses, and to itself.
 ///
 /// # Errors
 ///
-/// When the kernel cannot do that.
+/// If the kernel is unable to do that.
 pub fn confine(reach: &Reach) -> Result<Confined, Unconfined> {
     let networks = connected().map_err(Unconfined::Networks)?;
     let misplaced = || Unconfined::Misplaced { address: reach.listen };
@@ -82,7 +83,7 @@ fn neighbour(reach: &Reach, networks: &[Connected]) -> Option<Ipv4Addr> {
     })
 }
 
-/// Whether the kernel refuses to send to `address`.
+/// Checks that the kernel refuses to send to `address`.
 fn refused(address: Ipv4Addr) -> Result<(), String> {
     let sent = UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
         .and_then(|socket| socket.send_to(&[], (address, DISCARD)));

@@ -14,12 +14,12 @@ pub(crate) struct Connected {
     /// The kernel's number of the interface.
     pub(crate) interface: u32,
     pub(crate) address: Ipv4Addr,
-    /// What is reached through the interface without a gateway.
+    /// The network that the interface reaches without a gateway.
     pub(crate) network: Ipv4Net,
 }
 
-/// Every address of every interface, loopback ones left out: nothing of the proxy's listens there,
-/// the guard refuses them anyway, and an operator who opens one means it.
+/// Every address of every interface, except loopback: the proxy does not listen there, the guard
+/// refuses these addresses anyway, and an operator who opens one does so on purpose.
 pub(crate) fn own_addresses() -> io::Result<Vec<IpAddr>> {
     let addresses = getifaddrs()?.filter_map(|interface| interface.address.as_ref().and_then(ip));
     Ok(addresses.filter(|address| !address.is_loopback()).collect())
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_left_out() {
+    fn own_addresses_exclude_loopback() {
         assert!(
             own_addresses()
                 .unwrap()

@@ -1,10 +1,11 @@
-//! The kernel holds the proxy to what it has to reach, whatever becomes of the program.
+//! The kernel confines the proxy to the addresses that it has to reach, even if the program is
+//! taken over.
 //!
-//! The address guard is code of the very program that an attacker would take over. So the container
-//! begins with the right to set its own network up; before the program reads anything it gives the
-//! kernel a filter for what leaves ([`confine()`]), and gives the right up ([`give_up_rights()`]).
-//! A filter and not routes: a socket that is bound to an interface reaches its neighbours, and
-//! through them the host, in spite of any route.
+//! The address guard is part of the very program that an attacker would take over. So the container
+//! starts with the right to configure its own network. Before the program reads any input, it gives
+//! the kernel a filter for outgoing packets ([`confine()`]) and gives up the right
+//! ([`give_up_rights()`]). A filter is used instead of routes, because a socket that is bound to an
+//! interface reaches its neighbours, and through them the host, despite any route.
 
 mod confine;
 mod interfaces;

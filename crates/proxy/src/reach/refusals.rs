@@ -1,8 +1,9 @@
-//! What the kernel refuses the task, because nothing is served there: a record of it, and no more.
+//! Records the connections and datagrams of the task that the kernel refuses because nothing is
+//! served on their port; it only records them.
 //!
 //! The kernel itself answers, at once: a TCP connection with a reset, a datagram with an ICMP
-//! message. Rules of the filter report these answers before they leave, each kind once a second at
-//! most. So nothing has to know which ports are served.
+//! message. Rules of the filter report these answers before they leave, each kind at most once a
+//! second. So no code has to know which ports are served.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,7 +16,7 @@ use tokio::net::UnixDatagram;
 
 use crate::record::Recorder;
 
-/// What the kernel reports of its answers.
+/// The kernel's reports of its answers.
 #[derive(Debug)]
 pub(crate) struct Refusals(pub(super) Reports);
 
@@ -27,25 +28,25 @@ impl Refusals {
         let failed = tokio::select! {
             Err(error) = follow(&reports, &recorder) => error,
             () = &mut shutdown => {
-                // What came just before is on record, too.
+                // Reports that arrived just before are recorded, too.
                 while let Ok(packets) = reports.read() {
                     record(&packets, &recorder);
                 }
                 return;
             }
         };
-        tracing::warn!(error = %failed, "what the task asks of ports that nothing serves is no longer recorded");
+        tracing::warn!(error = %failed, "traffic to ports that nothing serves is no longer recorded");
         shutdown.await;
     }
 }
 
 async fn follow(reports: &Reports, recorder: &Recorder) -> io::Result<Infallible> {
-    // It is a socket of another family, and becomes readable like one of this.
+    // The socket is of another family, but becomes readable in the same way.
     let socket = UnixDatagram::from_std(reports.as_fd().try_clone_to_owned()?.into())?;
     loop {
         socket.readable().await?;
-        // Another error than that there is none: some are lost, which is no loss to those that
-        // follow.
+        // Any error but the absence of reports means that some are lost, which does not affect
+        // later ones.
         if let Ok(packets) = socket.try_io(Interest::READABLE, || reports.read()) {
             record(&packets, recorder);
         }
@@ -59,13 +60,14 @@ fn record(packets: &[Vec<u8>], recorder: &Recorder) {
     }
 }
 
-/// What the answer in `packet` refuses. It may quote what the task wrote.
+/// The protocol and the port that the answer in `packet` refuses. The answer may quote bytes that
+/// the task wrote.
 fn refused(packet: &[u8]) -> Option<(PortProtocol, u16)> {
     let (protocol, answer) = of_ipv4(packet)?;
     match protocol {
         // The port that it comes from.
         TCP => Some((PortProtocol::Tcp, u16::from_be_bytes(*answer.first_chunk()?))),
-        // Behind eight bytes, the packet that it is about; the port that this one went to.
+        // After eight bytes, it quotes the refused packet, whose destination port this is.
         ICMP => match of_ipv4(answer.get(8..)?)? {
             (UDP, quoted) => Some((PortProtocol::Udp, u16::from_be_bytes(*quoted.get(2..)?.first_chunk()?))),
             _ => None,
@@ -74,7 +76,7 @@ fn refused(packet: &[u8]) -> Option<(PortProtocol, u16)> {
     }
 }
 
-/// The protocol of an IPv4 packet, and what follows its header.
+/// The protocol of an IPv4 packet, and the bytes after its header.
 fn of_ipv4(packet: &[u8]) -> Option<(u8, &[u8])> {
     let first = *packet.first()?;
     let header = usize::from(first & 0xf) * 4;
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_that_was_refused_is_found() {
+    fn refused_port_is_found() {
         let reset = [0x1f, 0x91, 0x9c, 0x40, 0, 0, 0, 0];
         assert_eq!(refused(&ipv4(TCP, 0, &reset)), Some((PortProtocol::Tcp, 8081)));
         let datagram = [0x9c, 0x40, 1, 187, 0, 8, 0, 0];

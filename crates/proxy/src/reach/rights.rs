@@ -1,4 +1,4 @@
-//! Gives up every capability, for good.
+//! Gives up every capability permanently.
 
 use std::io;
 
@@ -15,13 +15,13 @@ const NONE: CapabilitySets = CapabilitySets {
 };
 
 /// Takes every capability from this thread, which must be the only one: those that it has, those
-/// that a program could get which it executes, and the bound of both. gVisor gives a user other
-/// than root none, and so no right to lower the bound: that is no loss to who gains nothing by
-/// executing a program.
+/// that a program it executes could get, and the bounding set. gVisor gives users other than root
+/// no capabilities, and so no right to shrink the bounding set: that does not matter to a process
+/// that gains nothing by executing a program.
 ///
 /// # Errors
 ///
-/// When one is left.
+/// If one is left.
 pub fn give_up_rights() -> io::Result<()> {
     for capability in bounding()? {
         match remove_capability_from_bounding_set(capability) {
@@ -29,22 +29,22 @@ pub fn give_up_rights() -> io::Result<()> {
             removed => removed?,
         }
     }
-    // The ambient set can hold nothing that the others do not.
+    // The ambient set can contain only capabilities that the others contain.
     set_capabilities(None, NONE)?;
     if capabilities(None)? == NONE && (bounding()?.is_empty() || no_new_privs()?) {
         return Ok(());
     }
-    Err(io::Error::other("the kernel left some"))
+    Err(io::Error::other("some capabilities are left"))
 }
 
-/// What the bounding set holds.
+/// The capabilities in the bounding set.
 fn bounding() -> io::Result<Vec<CapabilitySet>> {
     let mut held = Vec::new();
     for capability in (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
         match capability_is_in_bounding_set(capability) {
             Ok(true) => held.push(capability),
             Ok(false) => {}
-            // The kernel knows no more.
+            // The kernel has no more capabilities.
             Err(error) if error == Errno::INVAL => break,
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Which packets leave: the first rule whose conditions all hold decides.
+//! Rules for outgoing packets: the first rule whose conditions all hold decides.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,18 +9,19 @@ use sandbox_proxy_protocol::Reach;
 use super::interfaces::Connected;
 use crate::dns::REFUSED_V4;
 
-/// An answer of ICMP with the longest header of the packet that it quotes, and that one's ports.
+/// The length of an ICMP answer whose quoted packet has the longest header, up to that packet's
+/// ports.
 const REPORTED: u32 = 20 + 8 + 60 + 8;
 
-/// The rules for a proxy with these networks; what none decides does not leave. `None`: the proxy's
-/// address is on none of them.
+/// The rules for a proxy with these networks; a packet that no rule decides does not leave. `None`
+/// if the proxy's address is on none of them.
 pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
     let link = networks.iter().find(|network| network.address == reach.listen)?;
     let through_link = Condition::Through(link.interface);
     let mut rules = vec![
         Rule::accept([Condition::Through(LOOPBACK)]),
         Rule::drop([Condition::OtherFamily]),
-        // Answers to the task, which are most of what there is.
+        // Answers to the task, which are most of the traffic.
         Rule::accept([through_link.clone(), Condition::To(link.network)]),
         Rule::drop([through_link]),
     ];
@@ -38,7 +39,7 @@ pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
     let beside = networks.iter().filter(|network| network.interface != link.interface);
     rules.extend(beside.map(|network| Rule::drop([Condition::To(network.network)])));
     let allowed: Vec<Ipv4Net> = reach.allow_addresses.iter().filter_map(v4_network).collect();
-    // A machine may have hundreds, and nearly all are refused anyway.
+    // A machine may have hundreds of addresses, and nearly all are refused anyway.
     let reached = |address: &&Ipv4Addr| is_in(&allowed, **address) || !is_in(&REFUSED_V4, **address);
     rules.extend(
         reach.host_addresses.iter().filter(reached).map(|address| Rule::drop([Condition::to_host(*address)])),
@@ -49,8 +50,8 @@ pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
     Some(rules)
 }
 
-/// Rules that report to `group` what the kernel refuses the task because nothing is served there.
-/// They come before the others.
+/// Rules that report to `group` the answers with which the kernel refuses the task, because nothing
+/// is served on a port. They go before the other rules.
 pub(super) fn refusals(reach: &Reach, networks: &[Connected], group: u16) -> Option<Vec<Rule>> {
     let link = networks.iter().find(|network| network.address == reach.listen)?;
     let answers = |protocol, header: &[(u32, [u8; 4], [u8; 4])]| {
@@ -59,9 +60,9 @@ pub(super) fn refusals(reach: &Reach, networks: &[Connected], group: u16) -> Opt
         Rule::report(of_protocol.into_iter().chain(fields).collect::<Vec<_>>(), group, REPORTED)
     };
     Some(vec![
-        // A reset that acknowledges and has no sequence number: there was no connection.
+        // A reset with an acknowledgement and with sequence number zero: there was no connection.
         answers(TCP, &[(4, [0xff; 4], [0; 4]), (12, [0, 0x14, 0, 0], [0, 0x14, 0, 0])]),
-        // Destination unreachable: the port.
+        // Destination unreachable: port unreachable.
         answers(ICMP, &[(0, [0xff, 0xff, 0, 0], [3, 3, 0, 0])]),
     ])
 }
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_task_public_addresses_and_the_name_server_are_reached_and_nothing_else() {
+    fn only_the_task_public_addresses_and_the_name_server_are_reached() {
         let rules = of(&reach(&[], &["203.0.113.9", "1.2.3.4"]), &networks()).unwrap();
         for (through, to, expected) in [
             (LINK, "10.199.1.3", true),
@@ -155,7 +156,7 @@ mod tests {
             (LOOPBACK, "127.0.0.1", true),
             (LOOPBACK, "10.199.1.2", true),
             (EGRESS, "127.0.0.1", false),
-            // An interface of which nothing is known.
+            // An unknown interface.
             (9, "10.199.1.3", false),
         ] {
             assert_eq!(leaves(&rules, &packet(through, to)), expected, "{through} {to}");
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_open_neither_the_host_nor_the_network_of_the_proxies() {
+    fn exceptions_open_neither_the_host_nor_the_proxies_network() {
         let open = of(&reach(&["0.0.0.0/0"], &["192.168.1.7", "1.2.3.4"]), &networks()).unwrap();
         for (to, expected) in [
             ("192.168.1.8", true),
@@ -189,20 +190,20 @@ mod tests {
     }
 
     #[test]
-    fn private_addresses_of_the_host_need_no_rule_of_their_own() {
+    fn private_addresses_of_the_host_get_no_rules_of_their_own() {
         let few = of(&reach(&[], &[]), &networks()).unwrap();
         assert_eq!(of(&reach(&[], &["192.168.1.7", "172.17.0.1"]), &networks()).unwrap(), few);
     }
 
     #[test]
-    fn without_its_address_there_are_no_rules() {
+    fn missing_address_of_the_proxy_yields_no_rules() {
         assert_eq!(of(&Reach { listen: [10, 199, 1, 4].into(), ..reach(&[], &[]) }, &networks()), None);
     }
 
     proptest! {
-        /// What the guard permits the kernel lets pass, and nothing else.
+        /// The kernel lets pass exactly what the guard permits.
         #[test]
-        fn the_kernel_agrees_with_the_guard(bits: u32, host: u32, allow: u32, prefix in 0_u8..=32) {
+        fn kernel_agrees_with_the_guard(bits: u32, host: u32, allow: u32, prefix in 0_u8..=32) {
             let (address, host) = (Ipv4Addr::from(bits), Ipv4Addr::from(host));
             let allow = IpNet::from(Ipv4Net::new(Ipv4Addr::from(allow), prefix).unwrap());
             let reach = Reach { allow_addresses: vec![allow], host_addresses: vec![host], ..reach(&[], &[]) };
@@ -210,7 +211,7 @@ mod tests {
             let beside: Ipv4Net = "10.89.0.0/24".parse().unwrap();
             let own = vec![IpAddr::V4(host), [10, 89, 0, 5].into(), reach.listen.into()];
             for address in [address, host, Ipv4Addr::from(bits & 0xff | 0x0a59_0000)] {
-                // Linux has no route to it, and the guard has a word of its own for it.
+                // Linux has no route to it, and the guard handles it separately.
                 prop_assume!(!address.is_unspecified());
                 let permits = AddressGuard::new(vec![allow], own.clone()).permits(address.into());
                 let expected = permits && !beside.contains(&address) && address != reach.listen && !address.is_loopback();

@@ -1,17 +1,17 @@
-//! What an upstream may compress its answer with.
+//! The content codings that an upstream may use.
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
 
 use super::messages;
 
-/// The codings that can be undone here.
+/// Codings that the proxy can decode.
 const KNOWN: [&str; 6] = ["gzip", "x-gzip", "deflate", "br", "zstd", "identity"];
 
-/// Leaves only such codings in `Accept-Encoding` as can be undone here, with their weights and in
-/// their order. `*` becomes `identity`, and so does a list of which nothing is left. Messages of
-/// gRPC and Connect are asked for as they are. A request without these headers, or with nothing
-/// else in them, is not changed, so that a signature over them stays true.
+/// Restricts `Accept-Encoding` to codings that the proxy can decode, keeping their weights and
+/// their order. `*` becomes `identity`, and so does a list of which nothing is left. gRPC and
+/// Connect messages are requested uncompressed. A request without these headers, or with nothing to
+/// remove from them, is not changed, so that a signature over them stays valid.
 pub(crate) fn limit_encodings(headers: &mut HeaderMap) {
     messages::ask_for_plain(headers);
     let lines: Vec<&[u8]> = headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn single_messages_come_as_they_are() {
+    fn stream_messages_are_requested_uncompressed() {
         for name in ["grpc-accept-encoding", "connect-accept-encoding"] {
             for (lines, expected) in [
                 (&[][..], &[][..]),

@@ -1,8 +1,8 @@
-//! A value within base64 text.
+//! Forms of a value within base64 text.
 //!
-//! Three bytes become four characters, so a value looks different at each of three places, and its
-//! first and last character may be mixed with a neighbour's bits. What is looked for is the stretch
-//! that the value alone decides; where the value ends the text, also its last character and the
+//! Three bytes become four characters, so a value looks different at each of three offsets, and its
+//! first and last characters may contain bits of a neighbour. The search is for the stretch that
+//! depends on the value alone; where the value ends the text, also for its last character and the
 //! padding.
 
 use base64::Engine;
@@ -15,9 +15,9 @@ use super::text_forms::{Hex, percent};
 const ALPHABETS: [(&GeneralPurpose, &GeneralPurpose); 2] =
     [(&STANDARD, &STANDARD_NO_PAD), (&URL_SAFE, &URL_SAFE_NO_PAD)];
 
-/// Stretches of base64 text that hold `real`, and what takes their place: the same stretch of
-/// `surrogate`, or asterisks where the lengths of the values make that impossible. The same pair
-/// may occur more than once.
+/// Stretches of base64 text that encode `real`, and their replacements: the same stretch of
+/// `surrogate`, or asterisks where the lengths of the values rule that out. The same pair may occur
+/// more than once.
 pub(super) fn base64_forms(real: &str, surrogate: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for (padded, bare) in ALPHABETS {
@@ -34,7 +34,7 @@ pub(super) fn base64_forms(real: &str, surrogate: &str) -> Vec<(String, String)>
     pairs
 }
 
-/// As it is, in JSON that escapes `/`, and in a URL.
+/// Unchanged, in JSON that escapes `/`, and in a URL.
 fn written(real: &str, surrogate: Option<&str>) -> Vec<(String, String)> {
     let ways: [&dyn Fn(&str) -> String; 4] = [
         &str::to_owned,
@@ -50,7 +50,7 @@ fn written(real: &str, surrogate: Option<&str>) -> Vec<(String, String)> {
     ways.into_iter().map(pair).collect()
 }
 
-/// The characters that `value` alone decides when `shift` bytes come before it.
+/// The characters that depend on `value` alone when `shift` bytes precede it.
 fn within(bare: &GeneralPurpose, value: &str, shift: usize) -> String {
     let stable = 8 * (shift + value.len()) / 6 - start(shift);
     encoded(bare, value, shift).chars().skip(start(shift)).take(stable).collect()
@@ -81,7 +81,7 @@ mod tests {
     const SURROGATE: &str = "kQzmtBCplWABD/J4XYZQR+cLmPqwTUVNOPQRSTUV";
 
     #[test]
-    fn a_value_at_the_end_becomes_its_surrogate_exactly() {
+    fn value_at_the_end_becomes_exactly_its_surrogate() {
         for before in ["", "u", "us", "user:", "user :"] {
             let mut text = STANDARD.encode(format!("{before}{REAL}"));
             let mut pairs = base64_forms(REAL, SURROGATE);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn without_equal_lengths_the_middle_is_masked() {
+    fn value_of_another_length_is_masked_in_the_middle() {
         for (real, surrogate) in base64_forms("a value of its own", "another") {
             assert!(surrogate.len() == real.len() || !surrogate.contains('*'));
         }
@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_is_found_at_every_place(before in ".{0,7}", after in ".{0,7}", real in "[!-~]{8,40}", url in any::<bool>()) {
+        fn value_is_found_at_every_offset(before in ".{0,7}", after in ".{0,7}", real in "[!-~]{8,40}", url in any::<bool>()) {
             let text = format!("{before}{real}{after}");
             let text = if url { URL_SAFE_NO_PAD.encode(text) } else { STANDARD.encode(text) };
             let forms = base64_forms(&real, &real);

@@ -1,4 +1,4 @@
-//! Bodies of answers without real values.
+//! Scrubbing of answer bodies.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -17,16 +17,16 @@ use super::plan::{BodyScrub, Search, is_digest};
 use super::stream::Stream;
 use crate::fields::only;
 
-/// How many steps one poll may take that give nothing, before others have their turn.
+/// How many steps without output one poll may take before it yields to other tasks.
 const STEPS_PER_POLL: u32 = 64;
 
 type BodyError = Box<dyn Error + Send + Sync>;
 
-/// A body on its way to the container: decoded where it was encoded, and without real values, also
-/// in its trailers.
+/// A body on its way to the container: decoded if it was encoded, and without real values, even in
+/// its trailers.
 ///
-/// A frame of text without a value is passed on as it is; decoded frames have at most 32 KiB. When
-/// the data cannot be decoded, the body fails there.
+/// A frame of text without a value is passed on unchanged; decoded frames have at most 32 KiB. The
+/// body fails at the point where its data cannot be decoded.
 pub(crate) struct Scrubbed<B> {
     inner: B,
     searched: Option<Box<Searched>>,
@@ -37,7 +37,7 @@ struct Searched {
     decoding: Decoding,
     text: Stream,
     length: Length,
-    /// What has come and is not yet looked at, where nothing is decoded.
+    /// Received data that is not processed yet.
     input: Bytes,
     state: ReadState,
     replaced: Arc<AtomicU32>,
@@ -45,34 +45,33 @@ struct Searched {
 
 enum Decoding {
     None,
-    /// The decoders are made when the first bytes come.
+    /// The decoders are created when the first bytes arrive.
     Ready(Search),
     Open(Chain),
 }
 
 enum ReadState {
-    /// Nothing has come.
+    /// Nothing has arrived.
     Fresh,
     Open,
-    /// The upstream has sent everything; these trailers are the end.
+    /// The upstream has sent everything; these trailers come last.
     Received(Option<HeaderMap>),
     /// Only the trailers are left.
     Over(Option<HeaderMap>),
 }
 
-/// What can be passed on.
+/// The result of [`Searched::next`].
 enum Next {
     Frame(Frame<Bytes>),
     End,
-    /// More must come.
+    /// More input is needed.
     Hungry,
-    /// Others first.
+    /// The steps are used up: other tasks have their turn.
     Tired,
 }
 
 impl<B> Scrubbed<B> {
-    /// Treats `inner` as was planned, and adds the number of values that are replaced to
-    /// `replaced`.
+    /// Processes `inner` according to `plan`, and adds the number of replaced values to `replaced`.
     pub(crate) fn new(inner: B, plan: BodyScrub, replaced: Arc<AtomicU32>) -> Self {
         let searched = match plan {
             BodyScrub::Pass => None,
@@ -157,7 +156,7 @@ impl Searched {
         }
     }
 
-    /// Takes a frame; `last` if none follows.
+    /// Takes a frame; `last` means that none follows.
     fn receive(&mut self, frame: Frame<Bytes>, last: bool) {
         self.state = if last { ReadState::Received(None) } else { ReadState::Open };
         match frame.into_data() {
@@ -166,7 +165,7 @@ impl Searched {
         }
     }
 
-    /// Nothing comes after `error`.
+    /// Ends the body with `error`.
     fn fail(&mut self, error: impl Into<BodyError>) -> BodyError {
         self.state = ReadState::Over(None);
         error.into()
@@ -194,7 +193,7 @@ impl Searched {
         }
     }
 
-    /// The next piece of the text.
+    /// The next piece of the decoded text.
     fn decoded(&mut self, steps: &mut u32) -> Result<Pulled, DecodeError> {
         let input = std::mem::take(&mut self.input);
         if let (Decoding::Ready(search), false) = (&self.decoding, input.is_empty()) {
@@ -212,7 +211,7 @@ impl Searched {
         }
     }
 
-    /// What is left when everything has come, `data` being the end.
+    /// Ends the text with `data`, and returns the rest of the output.
     fn end(&mut self, data: Bytes) -> Result<(Bytes, u32), DecodeError> {
         if let Decoding::Open(chain) = &mut self.decoding {
             chain.finish()?;
@@ -263,10 +262,10 @@ mod tests {
         ("zstd", Coding::Zstd),
     ];
 
-    /// What an upstream sends.
+    /// One step of a scripted upstream.
     enum Sent {
         Data(Bytes),
-        /// Nothing for now.
+        /// No data for now.
         Pause,
         Trailers(HeaderMap),
         Reset,
@@ -274,7 +273,7 @@ mod tests {
 
     struct Script {
         sent: VecDeque<Sent>,
-        /// Whether the end is known with the last frame.
+        /// Whether the last frame is known to be the last.
         announced: bool,
     }
 
@@ -316,7 +315,7 @@ mod tests {
         Pin::new(body).poll_frame(&mut Context::from_waker(&noop_waker()))
     }
 
-    /// The data up to the end, and the trailers.
+    /// Reads the data up to the end, and the trailers.
     fn read(body: &mut Scrubbed<Script>) -> Result<(Vec<u8>, Option<HeaderMap>), BodyError> {
         let (mut data, mut trailers) = (Vec::new(), None);
         while !body.is_end_stream() {
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_passed_on_in_the_poll_in_which_it_comes() {
+    fn event_is_passed_on_in_the_poll_that_receives_it() {
         let events = [format!("data: {REAL}\n\n"), "data: two\n\n".to_owned()];
         let expected = [format!("data: {SURROGATE}\n\n"), "data: two\n\n".to_owned()];
         let pieces = events.each_ref().map(String::as_bytes);
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_with_the_last_frame_where_it_is_known() {
+    fn known_end_is_reported_with_the_last_frame() {
         let (mut body, _) = scrubbed("", vec![Sent::Data(format!("a:{REAL}").into())], true);
         assert!(!body.is_end_stream());
         assert_eq!(data(poll(&mut body)), format!("a:{SURROGATE}"));
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_come_last_and_clean() {
+    fn trailers_are_scrubbed_and_come_last() {
         let trailers = || {
             let mut trailers = HeaderMap::new();
             trailers.append("x-echo", HeaderValue::from_static(REAL));
@@ -392,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_an_error() {
+    fn body_ends_after_an_error() {
         for (name, sent) in [
             ("", vec![Sent::Data("text".into()), Sent::Reset]),
             ("gzip", vec![Sent::Data(REAL.into()), Sent::Data(REAL.into())]),
@@ -405,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_many_small_frames_gives_way() {
+    fn body_of_many_small_frames_yields() {
         let sent = (0..200).map(|_| Sent::Data("x".into())).collect();
         let (mut body, _) = scrubbed("", sent, false);
         assert!(poll(&mut body).is_pending());
@@ -413,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_length_is_kept() {
+    fn announced_length_is_kept() {
         let needles = Needles::new([(SecretValue::new(REAL), "shorter".to_owned())]);
         let mut headers = HeaderMap::new();
         let text = format!("a:{REAL}:{REAL}");
@@ -429,7 +428,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_value_comes_through(
+        fn every_value_is_replaced_in_any_coding_and_split(
             pieces in prop::collection::vec(prop_oneof![Just(REAL.to_owned()), "[ -~\n]{0,60}", Just(REAL[..20].to_owned())], 0..12),
             codings in prop::collection::vec(prop::sample::select(NAMES.to_vec()), 0..=3),
             size in 1_usize..60,

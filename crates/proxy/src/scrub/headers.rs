@@ -1,4 +1,4 @@
-//! The heads of answers.
+//! Scrubbing of answer heads.
 
 use http::header::CONTENT_LENGTH;
 use http::{Extensions, HeaderMap, HeaderValue};
@@ -7,9 +7,9 @@ use hyper::ext::ReasonPhrase;
 use super::needles::Needles;
 use crate::fields::only;
 
-/// The fields without real values, and how many values were replaced. Order, repetitions and marks
-/// stay as they are; a field with a value in its name goes. `Content-Length` is left alone: it is
-/// only a number, and the body would no longer fit.
+/// Returns the fields without real values, and the number of values replaced. Order, repetitions
+/// and sensitivity marks are preserved; a field with a value in its name is dropped.
+/// `Content-Length` is left alone: it is only a number, and a changed one would not match the body.
 pub(crate) fn scrub_headers(needles: &Needles, headers: HeaderMap) -> (HeaderMap, u32) {
     let (mut headers, mut replaced) = without_named(needles, headers);
     for (name, value) in &mut headers {
@@ -18,7 +18,7 @@ pub(crate) fn scrub_headers(needles: &Needles, headers: HeaderMap) -> (HeaderMap
         }
         if let Some((cleaned, count)) = needles.clean_whole(value.as_bytes()) {
             let sensitive = value.is_sensitive();
-            // A surrogate that no header can carry: better nothing than the real value.
+            // No header can carry this surrogate: an empty value is better than the real one.
             *value = HeaderValue::from_maybe_shared(cleaned).unwrap_or_else(|_| HeaderValue::from_static(""));
             value.set_sensitive(sensitive);
             replaced += count;
@@ -27,7 +27,7 @@ pub(crate) fn scrub_headers(needles: &Needles, headers: HeaderMap) -> (HeaderMap
     (headers, replaced)
 }
 
-/// The fields without those that have a real value in their names, and how many these were.
+/// Drops the fields that have a real value in their names, and returns how many there were.
 fn without_named(needles: &Needles, headers: HeaderMap) -> (HeaderMap, u32) {
     if !headers.keys().any(|name| needles.are_in_name(name.as_str())) {
         return (headers, 0);
@@ -37,8 +37,8 @@ fn without_named(needles: &Needles, headers: HeaderMap) -> (HeaderMap, u32) {
     (kept, dropped)
 }
 
-/// Replaces real values in the words beside the status of an HTTP/1 answer, which hyper keeps among
-/// `extensions`; how many there were.
+/// Replaces real values in the reason phrase of an HTTP/1 answer, which hyper keeps in
+/// `extensions`, and returns how many there were.
 pub(crate) fn scrub_reason(needles: &Needles, extensions: &mut Extensions) -> u32 {
     let reason = extensions.get::<ReasonPhrase>();
     let Some((cleaned, replaced)) = reason.and_then(|reason| needles.clean_whole(reason.as_bytes())) else {
@@ -90,9 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn a_field_named_by_a_value_goes() {
+    fn field_with_a_value_in_its_name_is_dropped() {
         let needles = Needles::new([(SecretValue::new("Real-Value_One"), "Fake-Value_Two".to_owned())]);
-        // Base64 of "Real-Value_One" and hexadecimal digits, which names have in lower case.
+        // "Real-Value_One" in base64 and as hexadecimal digits, which header names have in lower
+        // case.
         for name in
             ["Real-Value_One", "x-real-value_one-y", "UmVhbC1WYWx1ZV9PbmU", "5265616C2D56616C75655F4F6E65"]
         {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_surrogate_that_fits_no_field_leaves_none() {
+    fn surrogate_that_fits_no_field_leaves_an_empty_value() {
         let needles = Needles::new([(SecretValue::new("real-value-one"), "two\nlines".to_owned())]);
         let mut headers = HeaderMap::new();
         headers.append("x-echo", HeaderValue::from_static("real-value-one"));
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beside_the_status_are_replaced() {
+    fn values_in_the_reason_phrase_are_replaced() {
         let mut extensions = Extensions::new();
         assert_eq!(scrub_reason(&needles(), &mut extensions), 0);
         extensions.insert(ReasonPhrase::from_static(b"Bad token real-value-one"));

@@ -1,18 +1,18 @@
-//! A value whose bytes are written as hexadecimal numbers, in lower or upper case.
+//! Forms of a value as the hexadecimal digits of its bytes, in lower or upper case.
 //!
-//! S3 does so when a signature is wrong: its answer holds every byte of the request as it should
-//! have been signed, two digits each and a space between them. A value in the request's query is
-//! percent-encoded there first, as AWS demands.
+//! S3 uses this form when a signature is wrong: its answer contains every byte of the request as it
+//! should have been signed, as two digits each, separated by spaces. A value in the query of the
+//! request is percent-encoded first, as AWS requires.
 
 use std::fmt::Write;
 
 use super::text_forms::{Hex, percent};
 
-/// How much longer than a value this makes it at most: each byte of it may be encoded as three,
-/// each of which becomes two digits and a space.
+/// How many times as long as a value these forms are at most: each byte of it may be encoded as
+/// three, each of which becomes two digits and a space.
 pub(super) const SPACED_EXPANSION: usize = 9;
 
-/// `real` and `surrogate` as digits without anything between them; the same pair may occur twice.
+/// `real` and `surrogate` as digits without separators; the same pair may occur twice.
 pub(super) fn bare_hex_forms(real: &str, surrogate: &str) -> Vec<(String, String)> {
     forms(real, surrogate, "")
 }
@@ -42,7 +42,7 @@ fn hex(value: &str, between: &str) -> String {
             text.push_str(between);
         }
         let written = write!(text, "{byte:02x}");
-        debug_assert!(written.is_ok(), "a string takes everything");
+        debug_assert!(written.is_ok(), "writing to a string cannot fail");
     }
     text
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_becomes_longer_than_is_said() {
+    fn forms_stay_within_the_documented_expansion() {
         for value in ["a", "////", "\u{1}é💥 "] {
             for (form, _) in spaced_hex_forms(value, "") {
                 assert!(form.len() < SPACED_EXPANSION * value.len(), "{form}");

@@ -1,27 +1,25 @@
-//! Finding many needles in one pass.
+//! Search for many needles in one pass.
 //!
-//! Every needle has at least [`WINDOW`] bytes, and its first [`WINDOW`] bytes stand in for it: a
-//! table says for each block of three bytes how near it comes to the end of such a beginning, that
-//! is, how far the window may move when it ends in this block (Wu and Manber's method). Most text
-//! is passed six bytes at a time, and adding needles to a table is cheap enough to do it per
-//! request.
+//! Every needle has at least [`WINDOW`] bytes, and its first [`WINDOW`] bytes represent it: a table
+//! holds for each block of three bytes its least distance from the end of such a prefix, that is,
+//! how far the window may move when it ends in this block (the Wu-Manber algorithm). Most text is
+//! skipped six bytes at a time, and adding needles to a table is cheap enough to do per request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// The least length of a needle.
+/// The minimum length of a needle.
 pub(super) const WINDOW: usize = 8;
 const BLOCK: usize = 3;
-/// How far the window moves at a block that no needle begins with: the number of blocks in a
-/// window.
+/// How far the window moves at a block that no prefix contains: the number of blocks in a window.
 const FAR: u8 = 6;
-/// Small enough for the nearest cache, and large enough that few blocks of ordinary text share a
-/// place with one of a needle.
+/// Small enough for the L1 cache, and large enough that few blocks of ordinary text share a slot
+/// with a block of a needle.
 const TABLE_LOG: u32 = 14;
 
-/// What is looked for, and what takes its place.
+/// A pattern to search for and its replacement.
 pub(super) struct Needle {
     /// At least [`WINDOW`] bytes.
     pub(super) pattern: Zeroizing<Vec<u8>>,
@@ -29,7 +27,7 @@ pub(super) struct Needle {
     pub(super) replacement: Vec<u8>,
 }
 
-/// Needles that can be found.
+/// A searchable set of needles.
 #[derive(Clone)]
 pub(super) struct Index {
     shifts: Box<[u8]>,
@@ -44,13 +42,13 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Finds nothing.
+    /// Creates an index that finds nothing.
     pub(super) fn new() -> Self {
         Self { shifts: vec![FAR; 1 << TABLE_LOG].into_boxed_slice(), buckets: HashMap::new() }
     }
 
-    /// Adds a needle, unless there is one with the same pattern or it is too short; whether it was
-    /// added.
+    /// Adds a needle, unless it is too short or there is one with the same pattern, and returns
+    /// whether it was added.
     pub(super) fn add(&mut self, needle: Needle) -> bool {
         let Some(beginning) = needle.pattern.get(..WINDOW) else {
             return false;
@@ -71,8 +69,8 @@ impl Index {
         true
     }
 
-    /// The first place in `text` from `from` on, and before `until`, at which a needle begins, with
-    /// the longest needle that does.
+    /// Finds the first place in `text`, from `from` on and before `until`, at which a needle
+    /// begins, and the longest needle that begins there.
     pub(super) fn find(&self, text: &[u8], from: usize, until: usize) -> Option<(usize, &Needle)> {
         let mut place = from;
         while place < until {
@@ -105,7 +103,7 @@ fn last_block(window: &[u8]) -> u32 {
     }
 }
 
-/// The place of a block in the table: the upper bits of a product mix all bits (Knuth's
+/// The slot of a block in the table: the upper bits of a product mix all bits (Knuth's
 /// multiplicative hashing).
 fn hash(block: u32) -> usize {
     (block.wrapping_mul(0x9E37_79B1) >> (u32::BITS - TABLE_LOG)) as usize
@@ -149,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_a_plain_search_finds(
+        fn index_agrees_with_a_naive_search(
             patterns in prop::collection::vec("[ab]{8,12}", 0..6),
             text in "[ab]{0,80}",
             from in 0_usize..40,

@@ -1,19 +1,19 @@
-//! gRPC and Connect compress each message of a stream for itself, within a body that is not
-//! compressed.
+//! gRPC and Connect compress each message of a stream individually, within a body that is not
+//! itself compressed.
 //!
-//! Such messages are not decoded here: a client is taken to understand none but plain ones, and an
-//! answer with others is refused. A server says in the head which coding its messages have; without
-//! that the client cannot decode them either.
+//! The proxy does not decode such messages: every client is treated as one that accepts only
+//! uncompressed messages, and an answer with others is refused. A server names the coding of its
+//! messages in the head; without that the client could not decode them either.
 
 use http::{HeaderMap, HeaderValue};
 
-/// What a client says that it can decode.
+/// Headers that list the codings a client can decode.
 const ACCEPTED: [&str; 2] = ["grpc-accept-encoding", "connect-accept-encoding"];
-/// What messages are encoded with.
+/// Headers that name the coding of the messages.
 const CODINGS: [&str; 2] = ["grpc-encoding", "connect-content-encoding"];
 
-/// Lets a request ask for plain messages only, if it says anything of them. One that does already
-/// is not changed.
+/// Makes a request that lists codings of messages ask for uncompressed ones only. A request that
+/// already does is not changed.
 pub(super) fn ask_for_plain(headers: &mut HeaderMap) {
     for name in ACCEPTED {
         if names_coding(headers, name) {

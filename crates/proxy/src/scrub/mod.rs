@@ -1,24 +1,24 @@
-//! Real values that an upstream sends back are replaced by their surrogates before they reach the
-//! container.
+//! Scrubbing of answers: a real value that an upstream sends back is replaced by its surrogate
+//! before it reaches the container.
 //!
-//! [`Needles`] are made once per set of credentials: every usual way to write a value
-//! (`text_forms`, `base64_forms`, `hex_forms`), in an index that finds all of them in one pass
-//! (`index`), also across line ends in base64 (`wrapped`). [`scrub_headers`] and [`scrub_reason`]
-//! clean a head, [`plan_body`] decides how a body is read, and [`Scrubbed`] cleans it on its way
-//! (`stream`), decoded first where it is compressed (`decode`).
+//! [`Needles`] are built once per set of credentials: every common form of a value (`text_forms`,
+//! `base64_forms`, `hex_forms`), in an index that finds all of them in one pass (`index`), even
+//! across line endings in base64 (`wrapped`). [`scrub_headers`] and [`scrub_reason`] clean a head,
+//! [`plan_body`] decides how a body is read, and [`Scrubbed`] cleans the body as it arrives
+//! (`stream`), after decoding it if it is compressed (`decode`).
 //!
-//! Invariant: when bytes are held back at the end of a chunk depends on public facts only, never on
-//! how much of them looks like a secret. Otherwise a task could learn a value byte by byte: it lets
-//! an upstream echo its guesses and watches which are delayed. What `stream` says about this holds
-//! for every answer in which no whole value occurs.
+//! Invariant: whether bytes at the end of a chunk are withheld depends only on public facts, never
+//! on how much they resemble a secret. Otherwise a task could learn a value byte by byte, by having
+//! an upstream echo its guesses and watching which of them are delayed. The guarantee of `stream`
+//! holds for every answer that does not contain a whole value.
 //!
-//! Limits, which no search for bytes can lift: values shorter than [`needles::LEAST_VALUE`] bytes
-//! are not looked for, nor values that an upstream writes backwards, in pieces, hashed, encrypted
-//! or in letters of another case, in base64 that is broken into lines of less than 40 characters or
-//! indented, as numbers other than hexadecimal, or spread over two ranges of a download. Who can
-//! guess a value in full can confirm the guess by letting it be echoed: only values that cannot be
-//! guessed are secrets. Of a value in the middle of base64 text, up to four bits at either end
-//! stay.
+//! Limits inherent in a search for bytes: it does not cover values shorter than
+//! [`needles::LEAST_VALUE`] bytes, nor values that an upstream writes backwards, in pieces, hashed,
+//! encrypted or in a different letter case, in base64 that is indented or broken into lines of
+//! fewer than 40 characters, as numbers other than hexadecimal, or split across two ranges of a
+//! download. A task that guesses a value in full can confirm the guess by having it echoed: only
+//! values that cannot be guessed are secrets. Of a value in the middle of base64 text, up to four
+//! bits at either end remain.
 
 mod accept;
 mod base64_forms;

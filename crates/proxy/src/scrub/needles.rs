@@ -1,4 +1,4 @@
-//! All that is looked for in a response.
+//! Everything that is searched for in an answer.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,33 +14,33 @@ use super::index::{Index, Needle, WINDOW};
 use super::text_forms::text_forms;
 use super::wrapped::{Run, Unwrapped, may_be_break};
 
-/// Shorter values than so many bytes are not looked for: they would occur in ordinary text.
+/// Values shorter than this many bytes are not searched for: they would occur in ordinary text.
 pub(crate) const LEAST_VALUE: usize = WINDOW;
-/// How much longer than a value its forms are at most, but for control characters and for
+/// How many times as long as a value its forms are at most, except for control characters and for
 /// [`SPACED_EXPANSION`].
 const EXPANSION: usize = 6;
-/// White space and control characters.
+/// The last of the whitespace and control characters.
 const LAST_CONTROL: u8 = b' ';
 
 /// The real values that must not reach the container, in every form, and their surrogates. `Debug`
-/// shows how many forms there are.
+/// shows only the number of forms.
 #[derive(Clone)]
 pub(crate) struct Needles {
     index: Index,
-    /// The forms that the name of a header can have: in lower case, which is what it is read in.
+    /// The forms that can occur in the name of a header, in lower case, in which names are read.
     names: Arc<Index>,
     count: usize,
-    /// No needle is longer. It follows from the lengths of the values alone, not from what must be
-    /// escaped in them, and is a power of two, so that it does not reveal their exact length.
+    /// No needle is longer. It depends on the lengths of the values alone, not on which characters
+    /// must be escaped, and is a power of two, so that it does not reveal their exact length.
     reach: usize,
-    /// One bit for each byte up to [`LAST_CONTROL`]: set where no needle contains it.
+    /// One bit for each byte up to [`LAST_CONTROL`]: set if no needle contains it.
     borders: u64,
 }
 
 /// Whether a body may change its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// It was announced: a surrogate of another length is cut, or filled with asterisks.
+    /// It was announced: a surrogate of another length is truncated, or padded with asterisks.
     Fixed,
     Free,
 }
@@ -48,13 +48,13 @@ pub(super) enum Length {
 /// A text, or the beginning of one, without real values.
 pub(super) struct Cleaned {
     pub(super) output: Bytes,
-    /// How much of the text this covers.
+    /// How many bytes of the text this covers.
     pub(super) covered: usize,
     pub(super) replaced: u32,
 }
 
 impl Needles {
-    /// Looks for each real value, and puts its surrogate in its place.
+    /// Searches for each real value, and replaces it with its surrogate.
     pub(crate) fn new(pairs: impl IntoIterator<Item = (SecretValue, String)>) -> Self {
         let mut names = Index::new();
         let mut needles = Self {
@@ -81,9 +81,9 @@ impl Needles {
         needles
     }
 
-    /// Looks for these real values also where they are shown byte by byte, which a service does
-    /// with what it should have been signed. Then a space is no longer a border: words are held
-    /// back, and only lines are not.
+    /// Also searches for these real values written byte by byte, the form in which a service shows
+    /// what should have been signed. A space is then no longer a border: words are withheld, but
+    /// lines are not.
     pub(crate) fn with_bytes(mut self, pairs: impl IntoIterator<Item = (SecretValue, String)>) -> Self {
         for (real, surrogate) in pairs {
             if real.expose().len() >= LEAST_VALUE {
@@ -94,8 +94,8 @@ impl Needles {
         self
     }
 
-    /// The same, and what one request sent (a header's credential, such as the token of `Basic`) in
-    /// exchange for what it had carried.
+    /// The same, and also replaces each credential that one request sent (such as the token of
+    /// `Basic`) with the one that it had carried.
     pub(crate) fn with_sent(&self, pairs: impl IntoIterator<Item = (SecretValue, String)>) -> Self {
         let mut needles = self.clone();
         for (sent, received) in pairs {
@@ -108,12 +108,12 @@ impl Needles {
         needles
     }
 
-    /// Whether the name of a header, in lower case, has a value in it.
+    /// Whether `name`, the name of a header in lower case, contains a value.
     pub(super) fn are_in_name(&self, name: &str) -> bool {
         self.names.find(name.as_bytes(), 0, name.len()).is_some()
     }
 
-    /// Whether nothing is looked for.
+    /// Whether there is nothing to search for.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -124,7 +124,7 @@ impl Needles {
             if *real == surrogate {
                 continue;
             }
-            // Copies, since the texts have room for what did not have to be escaped.
+            // Copies, since the texts have spare capacity for characters that needed no escape.
             let needle = Needle {
                 pattern: Zeroizing::new(real.as_bytes().to_vec()),
                 replacement: surrogate.as_bytes().to_vec(),
@@ -140,9 +140,10 @@ impl Needles {
         self.reach = self.reach.max(length.next_power_of_two());
     }
 
-    /// At how many of the first places of `text` it is certain, whatever may follow, whether a
-    /// needle begins there: up to the last byte that no needle contains, at least up to the longest
-    /// needle's length from the end. `before` is how the text before it ends.
+    /// How many of the first places of `text` are decided: it is certain, regardless of what
+    /// follows, whether a needle begins there. They reach up to the last byte that no needle
+    /// contains, and at least up to the length of the longest needle from the end. `before` is the
+    /// run that ends the preceding text.
     pub(super) fn certain(&self, text: &[u8], before: Run) -> usize {
         let least = text.len().saturating_sub(self.reach - 1);
         let late = text.get(least..).unwrap_or_default();
@@ -155,8 +156,8 @@ impl Needles {
     }
 
     /// Replaces each needle that begins at one of the first `certain` places: from the left, and
-    /// always the longest. A text without one is not copied. `before` is how the text before it
-    /// ends.
+    /// always the longest. A text without one is not copied. `before` is the run that ends the
+    /// preceding text.
     pub(super) fn clean(&self, text: &Bytes, before: Run, certain: usize, length: Length) -> Cleaned {
         let mut output = BytesMut::new();
         let mut covered = 0;
@@ -187,7 +188,7 @@ impl Needles {
         Cleaned { output, covered, replaced }
     }
 
-    /// The first needle with a break in it.
+    /// Finds the first needle with a break in it.
     fn find_wrapped<'a>(&'a self, text: Option<&Unwrapped>, from: usize, until: usize) -> Option<Match<'a>> {
         let text = text?;
         let mut from = text.unwrapped(from);
@@ -197,7 +198,7 @@ impl Needles {
             let last = at + needle.pattern.len() - 1;
             let breaks: Vec<_> = text.breaks(at, last + 1).collect();
             let (begin, end) = (text.whole(at), text.whole(last) + 1);
-            // What is longer than the reach may not have come in whole.
+            // A match longer than the reach may not have arrived whole.
             if !breaks.is_empty() && end - begin <= self.reach {
                 return Some(Match { begin, end, needle, breaks });
             }
@@ -205,7 +206,8 @@ impl Needles {
         }
     }
 
-    /// A whole text without real values, and how many there were; `None` if there were none.
+    /// Returns the whole text without real values, and how many there were; `None` if there were
+    /// none.
     pub(super) fn clean_whole(&self, text: &[u8]) -> Option<(Bytes, u32)> {
         let begin = Run::default();
         let is_clean = self.index.find(text, 0, text.len()).is_none() && Unwrapped::of(text, begin).is_none();
@@ -234,12 +236,13 @@ impl fmt::Debug for Needles {
     }
 }
 
-/// A needle that was found.
+/// An occurrence of a needle.
 struct Match<'a> {
     begin: usize,
     end: usize,
     needle: &'a Needle,
-    /// Line ends within it: how far from its beginning without them, and where in the text.
+    /// Line endings within it: the distance from its beginning, not counting line endings, and the
+    /// range in the text.
     breaks: Vec<(usize, Range<usize>)>,
 }
 
@@ -249,7 +252,7 @@ impl<'a> Match<'a> {
     }
 }
 
-/// The one that begins first; of two that begin together, the longer.
+/// The match that begins first; of two that begin together, the longer.
 fn nearer<'a, 'n>(plain: Option<&'a Match<'n>>, wrapped: Option<&'a Match<'n>>) -> Option<&'a Match<'n>> {
     match (plain, wrapped) {
         (Some(plain), Some(wrapped)) => {
@@ -260,7 +263,7 @@ fn nearer<'a, 'n>(plain: Option<&'a Match<'n>>, wrapped: Option<&'a Match<'n>>) 
     }
 }
 
-/// What takes the place of a needle, with the needle's own line ends.
+/// Writes the replacement of a needle, with the line endings of the needle.
 fn put(output: &mut BytesMut, found: &Match<'_>, text: &[u8], length: Length) {
     let Needle { pattern, replacement } = found.needle;
     let room = match length {
@@ -278,7 +281,7 @@ fn put(output: &mut BytesMut, found: &Match<'_>, text: &[u8], length: Length) {
     put_part(output, kept, done..room);
 }
 
-/// A part of `text`, with asterisks where it has ended.
+/// Writes a part of `text`, with asterisks for what is beyond its end.
 fn put_part(output: &mut BytesMut, text: &[u8], part: Range<usize>) {
     let there = part.end.min(text.len());
     let taken = text.get(part.start.min(there)..there).unwrap_or_default();
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_replaced_in_the_form_they_are_written_in() {
+    fn values_are_replaced_in_the_form_they_occur_in() {
         let needles = needles(&[("real/value+one", "fake/value+two"), ("short", "other")]);
         check(&needles, "nothing here", "nothing here");
         check(&needles, "real/value+one", "fake/value+two");
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_value_that_begins_first_wins() {
+    fn longest_value_that_begins_first_wins() {
         let needles = needles(&[
             ("aaaaaaaaaa", "1111111111"),
             ("aaaaaaaaaabbbb", "22222222222222"),
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_across_the_line_ends_of_base64() {
+    fn value_is_found_across_line_endings_of_base64() {
         use base64::prelude::{BASE64_STANDARD, Engine};
 
         let [real, surrogate] = ["ghp_0123456789abcdefghijKLMNOPqr", "ghp_9081726354qwertyuiopQWERTYui"];
@@ -378,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_with_lines_of_its_own_is_found_as_it_is() {
+    fn value_with_line_endings_of_its_own_is_found() {
         let line = "A".repeat(64);
         let real = format!("-----BEGIN KEY-----\n{line}\n{line}B\n-----END KEY-----");
         let surrogate = real.replace('A', "C").replace('B', "D");
@@ -387,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_length_is_kept_over_line_ends() {
+    fn fixed_length_is_kept_across_line_endings() {
         let real = "A1b2C3d4".repeat(8);
         for (surrogate, expected) in [
             ("short", format!("short{}\n{}", "*".repeat(45), "*".repeat(14))),
@@ -401,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_length_is_kept() {
+    fn fixed_length_is_kept() {
         for (surrogate, expected) in [("longer-than-the-value", "longer-than"), ("shorter", "shorter****")] {
             let needles = needles(&[("eleven-real", surrogate)]);
             let text = Bytes::from_static(b"<eleven-real>");

@@ -1,4 +1,4 @@
-//! How a body is read: by what its head says.
+//! Deciding from the head of an answer how its body is read.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use super::messages;
 use super::needles::{Length, Needles};
 use crate::fields::only;
 
-/// Digests of the compressed bytes, which no longer fit once they are decoded. (An `ETag` stays:
-/// the client shows it to the upstream.)
+/// Digests of the compressed bytes, which do not match the decoded ones. (An `ETag` stays: the
+/// client sends it back to the upstream.)
 const DIGESTS: [&str; 5] = ["content-md5", "content-digest", "digest", "repr-digest", "x-goog-hash"];
 const DIGEST_PREFIX: &str = "x-amz-checksum-";
 
 /// An answer whose body cannot be searched. It must not be passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnknownEncoding {
-    /// Only gzip, deflate, br and zstd can be undone.
+    /// Only gzip, deflate, br and zstd can be decoded.
     #[error("failed to decode the answer: its content coding is unknown")]
     Unknown,
-    /// Codings over codings.
+    /// Too many codings on top of each other.
     #[error("failed to decode the answer: it has more than {MOST_CODINGS} content codings")]
     TooMany,
     /// A stream of gRPC or Connect.
-    #[error("failed to decode the answer: its messages are compressed each for itself")]
+    #[error("failed to decode the answer: its messages are compressed individually")]
     Messages,
-    /// A transfer coding besides `chunked`, which is not part of HTTP/2 and which no client asks
-    /// for through this proxy.
+    /// A transfer coding other than `chunked`, which is not part of HTTP/2 and which no client
+    /// requests through this proxy.
     #[error("failed to decode the answer: it has a transfer coding other than chunked")]
     Transfer,
     /// A range of compressed data.
@@ -36,10 +36,10 @@ pub(crate) enum UnknownEncoding {
     Partial,
 }
 
-/// What is done with a body.
+/// How a body is handled.
 #[derive(Debug)]
 pub(crate) enum BodyScrub {
-    /// There is none, or nothing to look for.
+    /// There is no body, or nothing to search for.
     Pass,
     /// It is searched.
     Search(Search),
@@ -49,19 +49,19 @@ pub(crate) enum BodyScrub {
 #[derive(Debug)]
 pub(crate) struct Search {
     pub(super) needles: Arc<Needles>,
-    /// In the order in which they are undone.
+    /// In the order of decoding.
     pub(super) codings: Vec<Coding>,
     pub(super) length: Length,
 }
 
-/// Decides how the body of the answer with this head to a request by `method` is read, and corrects
-/// the head: a body that is decoded loses `Content-Encoding`, `Content-Length` and digests. Any
-/// other keeps its length, also where a surrogate has another. `recoded` says that the body is in a
-/// transfer coding that is still applied.
+/// Decides how to read the body of the answer with this head to a request by `method`, and corrects
+/// the head: a body to be decoded loses `Content-Encoding`, `Content-Length` and digests. Any other
+/// keeps an announced length, even if a surrogate differs in length. `recoded` means that a
+/// transfer coding is still applied to the body.
 ///
 /// # Errors
 ///
-/// When the body is encoded in a way that cannot be undone: the answer must be refused.
+/// When the body is encoded in a way that cannot be decoded: the answer must be refused.
 pub(crate) fn plan_body(
     needles: &Arc<Needles>,
     method: &Method,
@@ -91,7 +91,7 @@ pub(crate) fn plan_body(
     Ok(BodyScrub::Search(Search { needles: Arc::clone(needles), codings, length }))
 }
 
-/// Whether a field is known to be no longer true of a decoded body.
+/// Whether a field is known not to match a decoded body.
 pub(super) fn is_digest(name: &HeaderName) -> bool {
     DIGESTS.contains(&name.as_str()) || name.as_str().starts_with(DIGEST_PREFIX)
 }
@@ -108,7 +108,7 @@ fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, UnknownEncoding> {
     for line in headers.get_all(CONTENT_ENCODING) {
         let line = line.to_str().map_err(|_| UnknownEncoding::Unknown)?;
         for name in line.split(',').map(str::trim) {
-            if !is_no_coding(name) {
+            if !is_ignored(name) {
                 codings.push(Coding::named(name).ok_or(UnknownEncoding::Unknown)?);
             }
         }
@@ -120,9 +120,9 @@ fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, UnknownEncoding> {
     Ok(codings)
 }
 
-/// `aws-chunked` is how an object was uploaded to S3: a server that keeps it sends the object as it
-/// is.
-fn is_no_coding(name: &str) -> bool {
+/// `aws-chunked` describes how an object was uploaded to S3: a server that keeps the name sends the
+/// object as it is.
+fn is_ignored(name: &str) -> bool {
     ["", "identity", "aws-chunked"].iter().any(|none| name.eq_ignore_ascii_case(none))
 }
 
@@ -133,7 +133,8 @@ mod tests {
 
     use super::*;
 
-    /// `GET 200` and a line for each header; the plan, then the headers that are left.
+    /// `head` is `GET 200` and a line for each header; `expected` is the plan, then the headers
+    /// that are left.
     #[track_caller]
     fn check(head: &str, expected: &str) {
         let needles = Needles::new([(SecretValue::new("real-value"), "fake-value".to_owned())]);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_decides_how_a_body_is_read() {
+    fn body_is_read_as_its_head_describes() {
         check("GET 200", "[] Free");
         check("GET 200 | content-length: 5", "[] Fixed | content-length: 5");
         check("GET 200 | content-encoding: identity", "[] Free | content-encoding: identity");

@@ -1,12 +1,12 @@
-//! Replacing values in text that comes in chunks.
+//! Replacement of values in text that arrives in chunks.
 //!
-//! Invariant: how much of a chunk is held back is decided by its length, by the places of white
-//! space and control characters in it, and by where long runs of base64 end with a line. Never more
-//! than six times the longest value's length (nine times, of a signing key's), rounded up to a
-//! power of two, is held, and nothing up to the last such character that no needle contains. Only a
-//! line end directly behind a long run of base64 is within a needle: it may be a break in the
-//! middle of a value. So an event of a stream, which ends in a line feed behind a bracket or
-//! another line feed, is never delayed, and the delay reveals nothing about a value.
+//! Invariant: how much of a chunk is withheld depends on its length, on the places of whitespace
+//! and control characters in it, and on where long runs of base64 end with a line. Never more than
+//! six times the length of the longest value (nine times for a signing key), rounded up to a power
+//! of two, is withheld, and nothing up to the last such character that no needle contains. Only a
+//! line ending directly after a long run of base64 counts as part of a needle: it may be a break in
+//! the middle of a value. An event of a stream, which ends in a line feed after a bracket or
+//! another line feed, is therefore never delayed, and the delay reveals nothing about a value.
 
 use std::sync::Arc;
 
@@ -15,40 +15,41 @@ use bytes::{Bytes, BytesMut};
 use super::needles::{Length, Needles};
 use super::wrapped::Run;
 
-/// Text on its way.
+/// A text that arrives in chunks.
 pub(super) struct Stream {
     needles: Arc<Needles>,
     length: Length,
     held: Bytes,
-    /// How what was passed on ends.
+    /// The run that ends the text passed on so far.
     passed: Run,
 }
 
 impl Stream {
-    /// Nothing has come yet.
+    /// Starts a text of which nothing has arrived.
     pub(super) fn new(needles: Arc<Needles>, length: Length) -> Self {
         Self { needles, length, held: Bytes::new(), passed: Run::default() }
     }
 
-    /// What can be passed on when `chunk` has come, and how many values were replaced in it.
+    /// Takes `chunk`; returns the text that can now be passed on, and the number of values replaced
+    /// in it.
     pub(super) fn push(&mut self, chunk: Bytes) -> (Bytes, u32) {
         let text = self.joined(chunk);
         let certain = self.needles.certain(&text, self.passed);
         let cleaned = self.needles.clean(&text, self.passed, certain, self.length);
         self.passed = self.passed.after(text.get(..cleaned.covered).unwrap_or_default());
-        // A copy, lest a few bytes keep a large chunk in memory.
+        // A copy, so that a few bytes do not keep a large chunk in memory.
         self.held = Bytes::copy_from_slice(text.get(cleaned.covered..).unwrap_or_default());
         (cleaned.output, cleaned.replaced)
     }
 
-    /// The same, when nothing can follow.
+    /// The same for the last chunk.
     pub(super) fn push_last(&mut self, chunk: Bytes) -> (Bytes, u32) {
         let text = self.joined(chunk);
         let cleaned = self.needles.clean(&text, self.passed, text.len(), self.length);
         (cleaned.output, cleaned.replaced)
     }
 
-    /// How many bytes are held back.
+    /// The number of bytes withheld.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
@@ -90,13 +91,13 @@ mod tests {
         pairs.iter().map(secret)
     }
 
-    /// What S3 makes of `text` in its answer to a wrong signature.
+    /// The form of `text` in S3's answer to a wrong signature.
     fn bytes(text: &str) -> String {
         let pairs: Vec<String> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
         pairs.join(" ")
     }
 
-    /// What came out at each chunk, the last of them at the end.
+    /// The output at each chunk, then the output at the end.
     fn run(needles: &Arc<Needles>, chunks: &[Vec<u8>]) -> Vec<Bytes> {
         let mut stream = Stream::new(Arc::clone(needles), Length::Free);
         let mut out: Vec<Bytes> = chunks.iter().map(|chunk| stream.push(chunk.clone().into()).0).collect();
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_without_a_value_that_ends_a_line_is_passed_on_as_it_is() {
+    fn complete_line_without_a_value_is_passed_on_uncopied() {
         let mut stream = Stream::new(needles(&[(REAL, SURROGATE)]), Length::Free);
         let event = Bytes::from(format!("data: {}\n\n", &REAL[..30]));
         let (passed, replaced) = stream.push(event.clone());
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_with_spaces_delays_words_but_no_lines() {
+    fn value_with_spaces_delays_words_but_not_lines() {
         let mut stream = Stream::new(needles(&[("a pass phrase", "b fake fhrase")]), Length::Free);
         assert_eq!(stream.push("one two ".into()).0, "");
         assert_eq!(stream.push("three\nfour ".into()).0, "one two three\n");
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signing_key_delays_words_but_no_lines() {
+    fn signing_key_delays_words_but_not_lines() {
         let key = [(REAL, SURROGATE)];
         for (needles, passed) in [(needles(&key), "one two "), (signing_needles(&key), "")] {
             let mut stream = Stream::new(needles, Length::Free);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_shows_bytes_is_cleaned_wherever_it_is_split() {
+    fn page_of_hex_bytes_is_cleaned_wherever_it_is_split() {
         let page = |token: &str| {
             let escaped = token.replace('+', "%2B").replace('/', "%2F");
             let request =
@@ -149,19 +150,19 @@ mod tests {
                 "<Error><CanonicalRequestBytes>{bytes}</CanonicalRequestBytes><HostId>one two</HostId></Error>"
             )
         };
-        let (said, expected) = (page(REAL), page(SURROGATE));
+        let (echoed, expected) = (page(REAL), page(SURROGATE));
         let needles = signing_needles(&[(REAL, SURROGATE)]);
-        for place in 0..said.len() {
-            let (before, after) = said.as_bytes().split_at(place);
+        for place in 0..echoed.len() {
+            let (before, after) = echoed.as_bytes().split_at(place);
             let out = run(&needles, &[before.to_vec(), after.to_vec()]).concat();
             assert_eq!(String::from_utf8_lossy(&out), expected, "{place}");
         }
-        let single: Vec<Vec<u8>> = said.bytes().map(|byte| vec![byte]).collect();
+        let single: Vec<Vec<u8>> = echoed.bytes().map(|byte| vec![byte]).collect();
         assert_eq!(run(&needles, &single).concat(), expected.as_bytes());
     }
 
     #[test]
-    fn a_value_of_several_lines_is_found() {
+    fn value_of_several_lines_is_found() {
         let real = "-----BEGIN KEY-----\nabcdef\n-----END KEY-----\n";
         let needles = needles(&[(real, "none")]);
         let chunks: Vec<Vec<u8>> = format!("<{real}>").bytes().map(|byte| vec![byte]).collect();
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_of_a_value_are_held_back_like_any_text() {
+    fn guesses_of_a_value_are_withheld_like_any_text() {
         let needles = needles(&[(REAL, SURROGATE)]);
         for length in 1..REAL.len() {
             let near = vec![REAL.as_bytes()[..length].to_vec()];
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_may_go_on_waits_for_the_next() {
+    fn line_that_may_continue_waits_for_the_next() {
         let mut stream = Stream::new(needles(&[(REAL, SURROGATE)]), Length::Free);
         let line = "A".repeat(60);
         assert_eq!(stream.push(format!("{line}\n").into()).0, "");
@@ -230,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn how_text_is_split_changes_nothing(
+        fn result_does_not_depend_on_how_text_is_split(
             text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12), is_key in any::<bool>(),
         ) {
             let needles = if is_key { signing_needles } else { needles }(&[(REAL, SURROGATE)]);
@@ -239,10 +240,10 @@ mod tests {
             prop_assert_eq!(run(&needles, &split(&text, &cuts)).concat(), whole);
         }
 
-        /// The text is all that the container sees or chooses; the two values are alike in length
-        /// and in the classes of their characters.
+        /// The text is everything that the container sees or chooses; the two values have the same
+        /// length and the same character classes.
         #[test]
-        fn the_delay_reveals_nothing_about_a_value(
+        fn delay_reveals_nothing_about_a_value(
             real in "[a-z]{4}_[A-Za-z0-9]{30}", other in "[a-z]{4}_[A-Za-z0-9]{30}",
             guess in 0_usize..35, text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
             is_key in any::<bool>(),
@@ -258,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn little_is_held_back(
+        fn withheld_bytes_are_bounded(
             text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12), is_key in any::<bool>(),
         ) {
             let needles = if is_key { signing_needles } else { needles }(&[(REAL, SURROGATE)]);

@@ -1,14 +1,14 @@
-//! How programs write a value into a URL, a JSON string or a page.
+//! Forms of a value in a URL, a JSON string or an HTML page.
 //!
 //! Encoders differ in which characters they escape. Each line of a table here is one of the sets in
-//! use; for a value of letters, digits, `-` and `_` nearly all of them come to the same text, so
-//! that few needles remain.
+//! use; for a value of letters, digits, `-` and `_` nearly all of them give the same text, so few
+//! needles remain.
 
 use std::fmt::Write;
 
-/// What encoders for URLs leave as it is besides letters and digits.
+/// Characters other than letters and digits that URL encoders leave unescaped.
 const URL_PLAIN: &[&str] = &[
-    // Everything that may be escaped is; then encodeURIComponent, encodeURI.
+    // All but the unreserved characters are escaped; then encodeURIComponent, encodeURI.
     "-_.~",
     "-_.!~*'()",
     "-_.!~*'();/?:@&=+$,#",
@@ -19,13 +19,13 @@ const URL_PLAIN: &[&str] = &[
     "-_.~/",
     "-_.~$&+:=@",
     "-_.~$&+,/:;=@",
-    // What browsers leave in a query, in a query of http and https, and in a path.
+    // Browsers: a query, a query of http and https, and a path.
     "!$%&'()*+,-./:;=?@[\\]^_`{|}~",
     "!$%&()*+,-./:;=?@[\\]^_`{|}~",
     "!$%&'()*+,-./:;=@[\\]_|~",
 ];
 
-/// What JSON encoders write as `\uXXXX` although they need not.
+/// Characters that JSON encoders write as `\uXXXX` without need.
 const JSON_ESCAPED: &[&str] = &[
     "",
     // Go and Django; PHP with all flags; Gson; Go's templates; .NET; Django's strings for scripts.
@@ -37,7 +37,7 @@ const JSON_ESCAPED: &[&str] = &[
     "<>&'\"`=-;\\",
 ];
 
-/// What takes the place of a character on a page, besides `&`, `<` and `>`.
+/// Characters other than `&`, `<` and `>` that HTML encoders replace, and their entities.
 const HTML_ESCAPED: &[&[(char, &str)]] = &[
     &[],
     &[('"', "&quot;")],
@@ -58,8 +58,8 @@ const HTML_ESCAPED: &[&[(char, &str)]] = &[
 /// A way to write a value.
 type Writing<'a> = &'a dyn Fn(&str) -> String;
 
-/// `real` and `surrogate` written in every way that is looked for, side by side; the same pair may
-/// occur often.
+/// `real` and `surrogate` in every form that is searched for, as pairs; the same pair may occur
+/// often.
 pub(super) fn text_forms(real: &str, surrogate: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     each_writing(&mut |write| pairs.push((write(real), write(surrogate))));
@@ -82,7 +82,7 @@ fn each_writing(visit: &mut dyn FnMut(Writing<'_>)) {
             visit(&|value| json(value, escaped, slash, foreign, hex));
         });
     }
-    // A document within a string of another.
+    // A JSON document within a string of another.
     for slash in [Slash::Plain, Slash::Escaped] {
         let once = |value: &str| json(value, "", slash, Foreign::Plain, Hex::Lower);
         visit(&|value| once(&once(value)));
@@ -116,7 +116,7 @@ enum Slash {
     Escaped,
 }
 
-/// Whether JSON escapes what is not ASCII.
+/// Whether JSON escapes characters outside ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Foreign {
     Plain,
@@ -165,7 +165,7 @@ fn json(value: &str, escaped: &str, slash: Slash, foreign: Foreign, hex: Hex) ->
     text
 }
 
-/// Text on a page.
+/// Text on an HTML page.
 fn html(value: &str, escaped: &[(char, &str)]) -> String {
     let mut text = String::with_capacity(6 * value.len());
     for character in value.chars() {
@@ -189,7 +189,7 @@ fn append(text: &mut String, hex: Hex, mark: &str, number: u32, digits: usize) {
         Hex::Upper => write!(text, "{number:0digits$X}"),
         Hex::Lower => write!(text, "{number:0digits$x}"),
     };
-    debug_assert!(written.is_ok(), "a string takes everything");
+    debug_assert!(written.is_ok(), "writing to a string cannot fail");
 }
 
 #[cfg(test)]
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_token_has_few_forms() {
+    fn plain_token_has_few_forms() {
         let found = forms("ghp_0123456789abcdefABCDEF");
         assert_eq!(found, BTreeSet::from(["ghp_0123456789abcdefABCDEF".to_owned()]));
         // Only Django escapes the hyphen.
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn both_of_a_pair_are_written_alike() {
+    fn both_values_of_a_pair_have_the_same_form() {
         let pairs = text_forms("a/b+c", "x/y+z");
         assert!(pairs.contains(&("a%2fb%2bc".to_owned(), "x%2fy%2bz".to_owned())));
         assert!(pairs.contains(&(r"a\/b+c".to_owned(), r"x\/y+z".to_owned())));

@@ -1,27 +1,27 @@
-//! Text that is broken into lines, as base64 is in mail and in the answers of code hosts.
+//! Text that is broken into lines, like base64 in mail and in the answers of code hosts.
 //!
-//! A line end counts as such a break where at least [`LINE`] characters of base64 stand directly
-//! before it and one directly behind it: then a value may go on in the next line. Line ends are
-//! `\n`, `\r\n` and `\r`, and the same as JSON escapes them. Everything here depends on the text
-//! alone, never on what is looked for.
+//! A line ending counts as a break if at least [`LINE`] base64 characters directly precede it and
+//! one directly follows it: a value may then continue on the next line. Line endings are `\n`,
+//! `\r\n` and `\r`, raw or as JSON escapes. Everything here depends on the text alone, never on the
+//! values searched for.
 
 use memchr::memchr3_iter;
 
-/// Characters of a broken line at least. The narrowest lines in use have 60; fewer would make lines
-/// of prose and logs wait that end in a long word or path.
+/// The minimum number of characters of a broken line. The narrowest lines in use have 60; a lower
+/// minimum would delay lines of prose and logs that end in a long word or path.
 pub(super) const LINE: usize = 40;
 
-/// How many characters of base64 a text ends with, as far as that matters.
+/// The base64 characters that a text ends with, as far as they matter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Run {
     /// At most [`LINE`].
     count: usize,
-    /// A backslash follows them: JSON may escape `/` so.
+    /// A backslash follows them: JSON may escape `/` with it.
     escape: bool,
 }
 
 impl Run {
-    /// The run at the end of `text`, which follows a text that ends with this one.
+    /// The run at the end of `text`, which follows a text that ends with this run.
     pub(super) fn after(self, text: &[u8]) -> Self {
         let (body, escape) = match text {
             [] => return self,
@@ -48,14 +48,14 @@ impl Run {
         Self { count, escape }
     }
 
-    /// Whether a line end behind this run may be a break.
+    /// Whether a line ending after this run may be a break.
     fn is_line(self) -> bool {
         self.count == LINE && !self.escape
     }
 }
 
-/// Whether the byte at `place` of `text`, a line feed or carriage return, may be a break within a
-/// value, whatever follows. `before` is how the text before it ends.
+/// Whether the byte at `place` in `text`, a line feed or carriage return, may be a break within a
+/// value, regardless of what follows. `before` is the run that ends the preceding text.
 pub(super) fn may_be_break(text: &[u8], before: Run, place: usize) -> bool {
     let line = text.get(..place).unwrap_or_default();
     let line = match (text.get(place), line) {
@@ -72,7 +72,7 @@ pub(super) struct Unwrapped {
     breaks: Vec<Break>,
 }
 
-/// A break that was left out.
+/// A break that was removed.
 struct Break {
     /// Where it was, in the text without breaks.
     at: usize,
@@ -82,7 +82,7 @@ struct Break {
 }
 
 impl Unwrapped {
-    /// `None` where there is no break. `before` is how the text before this one ends.
+    /// Returns `None` if there is no break. `before` is the run that ends the preceding text.
     pub(super) fn of(text: &[u8], before: Run) -> Option<Self> {
         let mut breaks: Vec<Break> = Vec::new();
         let mut unwrapped = Vec::new();
@@ -95,8 +95,8 @@ impl Unwrapped {
             let Some(end) = break_length(rest).map(|length| begin + length) else {
                 continue;
             };
-            let goes_on = text.get(end).is_some_and(|next| is_base64(*next));
-            if !goes_on || !before.after(line).is_line() {
+            let continues = text.get(end).is_some_and(|next| is_base64(*next));
+            if !continues || !before.after(line).is_line() {
                 continue;
             }
             unwrapped.extend_from_slice(text.get(done..begin).unwrap_or_default());
@@ -111,7 +111,7 @@ impl Unwrapped {
         Some(Self { text: unwrapped, breaks })
     }
 
-    /// Where the whole text has the byte at `at` here.
+    /// The place in the whole text of the byte at `at` in this one.
     pub(super) fn whole(&self, at: usize) -> usize {
         let passed = self.breaks.partition_point(|wrap| wrap.at <= at);
         match passed.checked_sub(1).and_then(|last| self.breaks.get(last)) {
@@ -120,7 +120,8 @@ impl Unwrapped {
         }
     }
 
-    /// Where this has the byte at `place` of the whole text, or behind a break that `place` is in.
+    /// The place in this text of the byte at `place` in the whole text; if that is within a break,
+    /// the place after the break.
     pub(super) fn unwrapped(&self, place: usize) -> usize {
         let passed = self.breaks.partition_point(|wrap| wrap.begin < place);
         match passed.checked_sub(1).and_then(|last| self.breaks.get(last)) {
@@ -129,8 +130,8 @@ impl Unwrapped {
         }
     }
 
-    /// The breaks strictly between two places of this text: how far behind `from` each is, and
-    /// where the whole text has it.
+    /// The breaks strictly between two places of this text: the distance of each from `from`, and
+    /// its range in the whole text.
     pub(super) fn breaks(
         &self,
         from: usize,
@@ -142,13 +143,13 @@ impl Unwrapped {
     }
 }
 
-/// How long the line end is that `text` begins with.
+/// The length of the line ending that `text` begins with.
 fn break_length(text: &[u8]) -> Option<usize> {
     const ENDS: [&[u8]; 6] = [b"\r\n", b"\n", b"\r", b"\\r\\n", b"\\n", b"\\r"];
     ENDS.iter().find(|end| text.starts_with(end)).map(|end| end.len())
 }
 
-/// Both alphabets in one, without padding.
+/// Whether `byte` is in either alphabet, not counting padding.
 fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn breaks_are_left_out_and_found_again() {
+    fn breaks_are_removed_and_located() {
         let line = "A".repeat(LINE);
         for end in ["\n", "\r\n", "\r", "\\n", "\\r\\n", "\\r"] {
             let text = format!("x {line}{end}{line}{end}bc{end}d");
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn other_line_ends_do_not_join_base64() {
+    fn other_line_endings_do_not_join_base64() {
         let line = "A".repeat(LINE);
         let short = &line[1..];
         for text in [
@@ -204,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_run_does_not_depend_on_how_the_text_is_cut(
+        fn run_does_not_depend_on_how_the_text_is_split(
             pieces in prop::collection::vec(prop_oneof![Just("a".repeat(15)), Just("\\".into()), Just("/".into()), Just(" ".into())], 0..9),
             cut in any::<prop::sample::Index>(),
         ) {

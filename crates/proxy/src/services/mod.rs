@@ -1,4 +1,4 @@
-//! Services of the host: which there are, and the way to them.
+//! Services of the host: the list of them, and connections to them.
 
 mod relay;
 mod table;

@@ -7,11 +7,11 @@ use sandbox_proxy_protocol::{RelayAnswer, RelayRequest};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-/// Why there is no stream to a service.
+/// The reason why there is no stream to a service.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RelayError {
-    /// The sandbox's end of the relay cannot be reached, or broke.
-    #[error("the sandbox's relay cannot be reached")]
+    /// The sandbox's end of the relay is not reachable, or broke.
+    #[error("failed to reach the sandbox's relay")]
     Relay(#[source] io::Error),
     /// Nothing listens where the service should be.
     #[error("the service refused the connection: is it running?")]
@@ -19,8 +19,8 @@ pub(crate) enum RelayError {
     /// The service did not answer in time.
     #[error("the service did not answer in time")]
     Timeout,
-    /// The sandbox has no way to it.
-    #[error("the sandbox could not connect to the service: its own log says why")]
+    /// The sandbox failed to connect to it.
+    #[error("the sandbox failed to connect to the service: its own log states why")]
     Failed,
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn connect(socket: &Path) -> Result<UnixStream, RelayError> {
     }
 }
 
-/// Whether the sandbox's end of `socket` is there.
+/// Checks that the sandbox's end of `socket` is there.
 pub(crate) async fn probe(socket: &Path) -> io::Result<()> {
     ask(socket, RelayRequest::Probe).await.map(drop)
 }

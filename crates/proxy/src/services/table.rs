@@ -20,13 +20,12 @@ impl Services {
         self.0.iter()
     }
 
-    /// The service that a request for `host` goes to, if it goes to one: the request came to
-    /// `port`.
+    /// The service that a request for `host` goes to, if any; the request came to `port`.
     ///
     /// # Errors
     ///
-    /// When there is such a service, at another port, or the port serves only services, and this is
-    /// none of them.
+    /// If there is such a service on another port, or if the port serves only services and `host`
+    /// is not one of them.
     pub(crate) fn at(&self, host: &HostName, port: u16) -> Result<Option<&Arc<HostService>>, Blocked> {
         let mut named = self.0.iter().filter(|service| service.http && service.name == host.as_str());
         let Some(service) = named.next() else {
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_is_found_at_its_own_port_alone() {
+    fn service_is_found_only_on_its_own_port() {
         let service = |name: &str, port, http| HostService {
             name: name.to_owned(),
             port,
@@ -66,7 +65,7 @@ mod tests {
         assert_eq!(at("mcp", 8080), Ok(Some("mcp".to_owned())));
         assert_eq!(at("web", 80), Ok(Some("web".to_owned())));
         assert_eq!(at("a.example", 80), Ok(None));
-        assert_eq!(at("db", 80), Ok(None), "a name like any other to HTTP");
+        assert_eq!(at("db", 80), Ok(None), "HTTP treats it like any other name");
         for (host, port) in [("mcp", 80), ("mcp", 443), ("web", 8080), ("a.example", 8080), ("db", 8080)] {
             assert_eq!(at(host, port), Err(Reason::Port.into()), "{host} {port}");
         }

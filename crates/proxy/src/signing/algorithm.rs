@@ -1,6 +1,6 @@
-//! The two ways in which AWS has requests signed.
+//! The two signature algorithms of AWS.
 
-/// How a signature is made.
+/// How a signature is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// With a key shared with AWS, for one region.

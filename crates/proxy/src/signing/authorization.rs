@@ -6,21 +6,21 @@ use http::header::AUTHORIZATION;
 use super::algorithm::Algorithm;
 use super::error::SignError;
 
-/// What a header of an AWS scheme says.
+/// The contents of a header with an AWS scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Authorization<'a> {
-    /// One of the schemes that can be made again.
+    /// A scheme whose signatures can be recomputed.
     Signed { algorithm: Algorithm, credential: &'a str, signed_headers: &'a str },
     /// Another AWS scheme, such as version 2.
     Foreign,
 }
 
-/// Reads the `Authorization` header; `None` when no AWS scheme is in it.
+/// Reads the `Authorization` header; `None` if it contains no AWS scheme.
 ///
 /// # Errors
 ///
-/// When an AWS signature is there beside something else, twice, in the middle of another scheme, or
-/// cannot be read.
+/// When there is an AWS signature along with something else, twice, in the middle of another
+/// scheme, or in a form that cannot be read.
 pub(super) fn authorization(headers: &HeaderMap) -> Result<Option<Authorization<'_>>, SignError> {
     let mut found = None;
     let mut lines = 0;
@@ -83,8 +83,8 @@ fn starts_with(value: &[u8], prefix: &[u8]) -> bool {
     value.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Whether a signature hides further on, where a reader that takes a header for a list would find
-/// it.
+/// Whether a signature occurs anywhere in `value`, where a reader that splits the header as a list
+/// would find it.
 fn mentions_signature(value: &[u8]) -> bool {
     [b"AWS4-HMAC-".as_slice(), b"AWS4-ECDSA-"]
         .iter()
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_and_spacing() {
+    fn parts_are_read_in_any_order_and_spacing() {
         for line in [
             "AWS4-HMAC-SHA256 Credential=K, SignedHeaders=host, Signature=s",
             "AWS4-HMAC-SHA256 Credential=K,SignedHeaders=host,Signature=s",
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes() {
+    fn other_aws_schemes_are_foreign() {
         for (line, foreign) in [
             ("Bearer AWS", false),
             ("Basic QVdTNA==", false),

@@ -41,8 +41,7 @@ pub(super) fn canonical_headers(
     Ok(text)
 }
 
-/// A header's value as it is signed: without spaces around it, and with runs of spaces in it made
-/// one.
+/// A header value as it is signed: trimmed, and with runs of spaces collapsed into one.
 pub(super) fn canonical_value(value: &[u8]) -> Vec<u8> {
     let mut text: Vec<u8> = Vec::with_capacity(value.len());
     for &byte in value.trim_ascii() {
@@ -53,7 +52,7 @@ pub(super) fn canonical_value(value: &[u8]) -> Vec<u8> {
     text
 }
 
-/// All values of one header, in the order of the wire.
+/// All values of a header, in their order on the wire.
 fn joined(name: &HeaderName, headers: &HeaderMap) -> Result<Vec<u8>, SignError> {
     let values: Vec<Vec<u8>> =
         headers.get_all(name).iter().map(|value| canonical_value(value.as_bytes())).collect();
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths() {
+    fn canonical_path_follows_its_rule() {
         use PathRule::{EncodedOnce, EncodedTwice, NormalizedAndEncodedTwice};
         let table = [
             (NormalizedAndEncodedTwice, "", "/"),
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn canonical_value_collapses_spaces() {
         for (value, canonical) in [
             ("a", "a"),
             ("  a   b  ", "a b"),
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_not_there_is_named() {
+    fn missing_header_is_named_in_the_error() {
         let mut headers = HeaderMap::new();
         headers.insert("host", HeaderValue::from_static("wrong.test"));
         let names = [http::header::HOST, http::header::RANGE];

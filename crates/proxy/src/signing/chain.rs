@@ -10,13 +10,13 @@ use super::key::SigningKey;
 pub(super) struct Chain {
     key: SigningKey,
     algorithm: Algorithm,
-    /// The lines that name time and scope.
+    /// The lines with time and scope.
     context: String,
     previous: String,
 }
 
 impl Chain {
-    /// The chain that begins with the signature of the request itself.
+    /// Creates a chain that begins with the signature of the request itself.
     pub(super) fn new(
         key: SigningKey,
         algorithm: Algorithm,
@@ -32,7 +32,7 @@ impl Chain {
         self.algorithm
     }
 
-    /// Signs a chunk, whose bytes went through `hash`.
+    /// Signs a chunk, whose bytes were fed to `hash`.
     pub(super) fn sign_chunk(&mut self, hash: Sha256) -> &str {
         let payload = format!("{}\n{}", sha256_hex(b""), hex(&hash.finalize()));
         self.sign("PAYLOAD", &payload)

@@ -3,19 +3,21 @@
 use super::algorithm::Algorithm;
 use super::error::ChunkError;
 
-/// Bytes of one such line at most, its end included. The longest that clients send has 179.
+/// The maximum length of such a line in bytes, including its end. The longest that clients send has
+/// 179.
 pub(super) const MAX_HEAD: usize = 256;
-/// Characters of a signature at most: a DER-encoded P-256 signature has 72 bytes at most.
+/// The maximum number of characters of a signature: a DER-encoded P-256 signature has at most 72
+/// bytes.
 const MAX_SIGNATURE: usize = 144;
-/// Hexadecimal digits of a size at most.
+/// The maximum number of hexadecimal digits of a size.
 const MAX_DIGITS: usize = 16;
 
-/// What such a line says.
+/// The contents of such a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChunkHead {
     /// Bytes of data.
     pub(super) size: u64,
-    /// The line up to the signature, as it came.
+    /// The line up to the signature, as received.
     prefix: String,
     width: usize,
 }
@@ -59,11 +61,11 @@ pub(super) fn check_signature(algorithm: Algorithm, text: &str) -> Result<(), Ch
     if fits && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(())
     } else {
-        Err(ChunkError::Malformed("a signature is none"))
+        Err(ChunkError::Malformed("a signature is malformed"))
     }
 }
 
-/// `signature` with as many `*` behind it as it takes to be `width` characters long.
+/// `signature`, padded with `*` to `width` characters.
 pub(super) fn padded(signature: &str, width: usize) -> Result<String, ChunkError> {
     if signature.len() > width {
         return Err(ChunkError::SignatureWidth);
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines() {
+    fn head_is_read_in_its_exact_form_only() {
         let v4 = "a".repeat(64);
         let v4a = format!("{}**", "b".repeat(142));
         let table = [
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_that_does_not_fit_is_an_error() {
+    fn signature_longer_than_its_room_is_an_error() {
         assert_eq!(padded("abc", 5), Ok("abc**".to_owned()));
         assert_eq!(padded("abc", 3), Ok("abc".to_owned()));
         assert_eq!(padded("abc", 2), Err(ChunkError::SignatureWidth));

@@ -1,7 +1,7 @@
-//! Bodies that are signed chunk by chunk, signed again on their way.
+//! Re-signing of bodies that are signed chunk by chunk.
 //!
-//! Invariant: what comes out is exactly as long as what went in, so the request's `Content-Length`
-//! stays true. One chunk is held back at a time, because its signature precedes its data.
+//! Invariant: the output is exactly as long as the input, so the `Content-Length` of the request
+//! stays valid. One chunk is withheld at a time, because its signature precedes its data.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::chunk_head::{ChunkHead, MAX_HEAD};
 use super::error::ChunkError;
 use super::trailers::Trailers;
 
-/// Bytes of one chunk's data at most. Clients use 8 KiB to 128 KiB.
+/// The maximum data of one chunk, in bytes. Clients use 8 KiB to 128 KiB.
 pub(crate) const MAX_CHUNK: usize = 1024 * 1024;
 
 /// The signer of one body.
@@ -21,13 +21,13 @@ pub(crate) struct ChunkSigner {
     chain: Chain,
     has_trailers: bool,
     state: State,
-    /// The line that is being read.
+    /// The line being read.
     line: Vec<u8>,
-    /// The data of the chunk that is being read.
+    /// The data of the chunk being read.
     data: Vec<u8>,
 }
 
-/// What is expected next.
+/// The part of the body expected next.
 enum State {
     Head,
     Data {
@@ -44,12 +44,13 @@ enum State {
 }
 
 impl ChunkSigner {
-    /// A signer that goes on with `chain`, for a body with or without signed trailers.
+    /// Creates a signer that continues `chain`, for a body with or without signed trailers.
     pub(super) fn new(chain: Chain, has_trailers: bool) -> Self {
         Self { chain, has_trailers, state: State::Head, line: Vec::new(), data: Vec::new() }
     }
 
-    /// Takes the next bytes of the body, split anywhere, and appends to `output` what can be sent.
+    /// Takes the next bytes of the body, split anywhere, and appends the bytes that can be sent to
+    /// `output`.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl ChunkSigner {
     ///
     /// # Errors
     ///
-    /// [`ChunkError::Truncated`] when it is not complete, and the error of an earlier call.
+    /// [`ChunkError::Truncated`] if it is incomplete, or the error of an earlier call.
     pub(crate) fn finish(&mut self, output: &mut BytesMut) -> Result<(), ChunkError> {
         if let State::Trailers(trailers) = &mut self.state {
             // The last line may lack its end.
@@ -82,7 +83,7 @@ impl ChunkSigner {
         }
     }
 
-    /// Takes some of `input`, which is not empty, and gives the rest back.
+    /// Takes some of `input`, which is not empty, and returns the rest.
     fn step<'a>(&mut self, input: &'a [u8], output: &mut BytesMut) -> Result<&'a [u8], ChunkError> {
         match &mut self.state {
             State::Head => self.head(input, output),
@@ -167,7 +168,8 @@ impl fmt::Debug for ChunkSigner {
     }
 }
 
-/// Appends `input` to `line` up to its end; says whether it is whole, and gives the rest back.
+/// Appends `input` to `line` up to the end of the line; returns whether the line is complete, and
+/// the rest.
 fn take_line<'a>(line: &mut Vec<u8>, input: &'a [u8], most: usize) -> Result<(bool, &'a [u8]), ChunkError> {
     let end = input.iter().position(|byte| *byte == b'\n');
     let length = end.map_or(input.len(), |end| end + 1);

@@ -11,7 +11,7 @@ use super::scope::{Scope, is_region};
 use super::target::Target;
 use super::timestamp::Timestamp;
 
-/// An AWS signature, as the client made it.
+/// An AWS signature as the client sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claim {
     carrier: Carrier,
@@ -27,7 +27,7 @@ pub(crate) enum Carrier {
     Query,
 }
 
-/// A signature that can be made again.
+/// A signature that can be recomputed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) algorithm: Algorithm,
@@ -38,11 +38,11 @@ pub(super) struct Signature {
     pub(super) region_set: Option<String>,
 }
 
-/// Which AWS signature a request to `target` (path and query) carries; `None` if it carries none.
+/// Finds the AWS signature of a request to `target` (path and query); `None` if there is none.
 ///
 /// # Errors
 ///
-/// When it carries more than one, or one that cannot be read: such a request must not be passed on.
+/// When there is more than one, or one that cannot be read: such a request must not be passed on.
 pub(crate) fn claim(headers: &HeaderMap, target: &str) -> Result<Option<Claim>, SignError> {
     let target = Target::new(target);
     let in_header = of_header(headers)?;
@@ -54,7 +54,7 @@ pub(crate) fn claim(headers: &HeaderMap, target: &str) -> Result<Option<Claim>, 
 }
 
 impl Claim {
-    /// The id of the key it was made with; empty for a scheme that is not made again, so that it
+    /// The id of the key it was made with; empty for a scheme that is not recomputed, so that it
     /// equals no other.
     pub(crate) fn key_id(&self) -> &str {
         self.signature.as_ref().map_or("", |signature| &signature.key_id)
@@ -66,8 +66,8 @@ impl Claim {
         signature.scope.region().or(signature.region_set.as_deref()).filter(|region| !region.is_empty())
     }
 
-    /// When the client says that it was made. A time far from now means that the client's clock is
-    /// wrong and AWS will refuse it.
+    /// The time at which the client claims to have signed. A time far from now means that the
+    /// client's clock is wrong and AWS will refuse the signature.
     pub(crate) fn time(&self) -> Option<SystemTime> {
         self.signature.as_ref().map(|signature| signature.timestamp.time())
     }
@@ -77,13 +77,13 @@ impl Claim {
         self.carrier
     }
 
-    /// How it was made; `None` for a scheme that is not made again.
+    /// How it was computed; `None` for a scheme that is not recomputed.
     #[cfg(test)]
     pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         self.signature.as_ref().map(|signature| signature.algorithm)
     }
 
-    /// What is needed to make it again.
+    /// The parts needed to recompute it.
     pub(super) fn signature(&self) -> Result<&Signature, SignError> {
         self.signature.as_ref().ok_or(SignError::ForeignScheme)
     }
@@ -149,7 +149,7 @@ fn header_names(list: &str) -> Result<Vec<HeaderName>, SignError> {
     let mut names = Vec::new();
     for name in list.split(';') {
         let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| SignError::Malformed("a signed header has no valid name"))?;
+            .map_err(|_| SignError::Malformed("the name of a signed header is invalid"))?;
         if names.contains(&name) {
             return Err(SignError::Ambiguous("signed header"));
         }
@@ -173,7 +173,7 @@ fn region_set(text: Option<&str>) -> Result<Option<String>, SignError> {
     }
 }
 
-/// The one value of the header `name`.
+/// The only value of the header `name`.
 ///
 /// # Errors
 ///

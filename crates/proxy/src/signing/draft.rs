@@ -1,4 +1,4 @@
-//! A request whose credential is replaced already and whose signature is still to be made.
+//! A request whose credential is already replaced and whose signature is still to be computed.
 
 use std::fmt;
 
@@ -26,11 +26,11 @@ use crate::headers::concerns_one_connection;
 pub(crate) struct Request<'a> {
     /// The method.
     pub(crate) method: &'a str,
-    /// The `Host` header that the upstream gets, with the port if that has one.
+    /// The `Host` header that the upstream gets, with its port if it has one.
     pub(crate) host: &'a str,
     /// Path and query.
     pub(crate) target: &'a str,
-    /// The headers. Whatever else changes headers must do so before.
+    /// The headers. Every other change to the headers must come before.
     pub(crate) headers: HeaderMap,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Replaces the credential in `request`, and reads what its signature says about the body.
+    /// Replaces the credential in `request`, and reads how its signature covers the body.
     ///
     /// # Errors
     ///
@@ -112,11 +112,12 @@ impl Draft {
         Ok((draft, payload))
     }
 
-    /// Signs, with `payload` for the body. What comes with the request goes on to sign chunks.
+    /// Signs, with `payload` for the body. The chain returned with the request continues with its
+    /// chunks.
     ///
     /// # Errors
     ///
-    /// When the real key id fits no header.
+    /// When the real key id does not fit into a header.
     pub(super) fn sign(mut self, payload: &str) -> Result<(Signed, Chain), SignError> {
         let signature = self.key.sign(&self.string_to_sign(payload));
         match self.carrier {
@@ -162,9 +163,9 @@ impl fmt::Debug for Signed {
     }
 }
 
-/// The client's own list, without a session token that is not sent and without what concerned the
-/// client's connection only (some SDKs sign `Transfer-Encoding`). A URL states its list itself, and
-/// there it stays as it is.
+/// The client's own list, without a session token that is not sent and without headers that
+/// concerned only the client's connection (some SDKs sign `Transfer-Encoding`). A presigned URL
+/// contains its list, which stays as it is.
 fn signed_names(
     carrier: Carrier,
     names: &[HeaderName],
@@ -172,10 +173,10 @@ fn signed_names(
     headers: &HeaderMap,
 ) -> Vec<HeaderName> {
     let keeps_token = carrier == Carrier::Query || key.session_token.is_some();
-    let stayed_behind = |name: &HeaderName| carrier == Carrier::Header && ends_here(name, headers);
+    let was_dropped = |name: &HeaderName| carrier == Carrier::Header && ends_here(name, headers);
     names
         .iter()
-        .filter(|name| (keeps_token || name.as_str() != TOKEN) && !stayed_behind(name))
+        .filter(|name| (keeps_token || name.as_str() != TOKEN) && !was_dropped(name))
         .cloned()
         .collect()
 }

@@ -1,11 +1,11 @@
-//! Percent-encoding as AWS has it, hexadecimal digits and hashes.
+//! Percent-encoding as AWS defines it, hexadecimal digits and hashes.
 
 use std::fmt::Write as _;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use sha2::{Digest, Sha256};
 
-/// Everything but letters, digits and the four marks that a URI never has to encode.
+/// Everything but letters, digits and the four marks that a URI never needs to encode.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The same within a path.
 const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');

@@ -1,4 +1,4 @@
-//! The key that signs: derived from the real secret, once per request.
+//! The signing key, derived from the real secret once per request.
 
 use p256::ecdsa::signature::Signer as _;
 use p256::ecdsa::{DerSignature, SigningKey as EcdsaKey};
@@ -11,7 +11,7 @@ use super::encoding::hex;
 use super::error::SignError;
 use super::scope::{Scope, TERMINATOR};
 
-/// The order of P-256 (SP 800-186, 3.2.1.3) less two: a candidate for a key may be as large.
+/// The order of P-256 (SP 800-186, 3.2.1.3) minus two: the largest candidate for a key.
 const LARGEST: [u8; 32] = [
     0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc,
     0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x4f,
@@ -30,8 +30,8 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// [`SignError::UnusableCredential`] where no ECDSA key can be derived, which no secret is
-    /// known to cause.
+    /// [`SignError::UnusableCredential`] if no ECDSA key can be derived, which no secret is known
+    /// to cause.
     pub(super) fn derive(
         algorithm: Algorithm,
         key: &SigningReplacement,
@@ -74,8 +74,8 @@ fn hmac_sha256(key: &[u8], text: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(tag.as_ref().to_vec())
 }
 
-/// One round of the key derivation of SigV4A (SP 800-108, counter mode); `None` where the next
-/// round has to be tried.
+/// One round of the key derivation of SigV4A (SP 800-108, counter mode); `None` if the next round
+/// must be tried.
 fn ecdsa_key(secret: &[u8], key_id: &str, counter: u8) -> Option<EcdsaKey> {
     let mut input = Zeroizing::new(vec![0, 0, 0, 1]);
     input.extend_from_slice(Algorithm::V4a.name().as_bytes());

@@ -1,9 +1,9 @@
-//! AWS signatures: reading the one that a request carries, and making it again with the real key.
+//! AWS signatures: reading the one that a request carries, and recomputing it with the real key.
 //!
-//! [`claim`] says which signature a request has. Is it made with a surrogate key, [`resign`] makes
-//! it again from the request as it will be sent; is it anyone else's, [`without_signature`] takes
-//! it away. Bodies that are signed piece by piece pass through a [`ChunkSigner`]. Everything here
-//! is a pure function of its arguments: no clock, no input, no output.
+//! [`claim`] finds the signature of a request. If it was made with a surrogate key, [`resign`]
+//! recomputes it from the request as it will be sent; if with any other key, [`without_signature`]
+//! removes it. Bodies that are signed piece by piece pass through a [`ChunkSigner`]. Everything
+//! here is a pure function of its arguments: no clock, no input, no output.
 //!
 //! Invariant: a request leaves with every part of the credential replaced, or not at all. Key id
 //! and session token are replaced before the canonical request is built, so that what is signed is

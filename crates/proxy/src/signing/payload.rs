@@ -1,4 +1,4 @@
-//! What a signature says about the body.
+//! How a signature covers the body.
 
 use http::HeaderMap;
 
@@ -8,7 +8,7 @@ use super::error::SignError;
 use super::rules::Rules;
 use super::target::Target;
 
-/// The header, and in presigned URLs the parameter, that says it.
+/// The header, or in presigned URLs the parameter, that states it.
 const CONTENT: &str = "x-amz-content-sha256";
 
 /// The body, as it is signed.
@@ -16,18 +16,19 @@ const CONTENT: &str = "x-amz-content-sha256";
 pub(super) enum Payload {
     /// This text is signed instead.
     Stated(String),
-    /// Its hash does; the request does not say which.
+    /// The hash of the body is signed, which the request does not state.
     Hash,
     /// This text is signed instead, and each chunk has a signature of its own.
     Chunks { text: String, trailers: bool },
 }
 
 impl Payload {
-    /// The body of a request.
+    /// Reads how the body of a request is signed.
     ///
     /// # Errors
     ///
-    /// When what the request says is doubled, unreadable or signed in a way that is not made again.
+    /// When the statement of the request is repeated, is unreadable or names a signature that
+    /// cannot be recomputed.
     pub(super) fn of(
         signature: &Signature,
         carrier: Carrier,
@@ -59,7 +60,7 @@ impl Payload {
             Some(_) => return Err(SignError::UnsupportedPayload("its pieces are not chunks")),
             None => {
                 return Err(SignError::UnsupportedPayload(
-                    "its chunks have another algorithm than the request",
+                    "its chunks use another algorithm than the request",
                 ));
             }
         };
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statements() {
+    fn stated_payloads_are_told_apart() {
         let chunks = |text: &str, trailers| Ok(Payload::Chunks { text: text.to_owned(), trailers });
         let v4 = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
         let v4a = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER";

@@ -1,5 +1,5 @@
-//! Presigned URLs: the credential and the signature in the query, everything else byte for byte as
-//! it was.
+//! Presigned URLs: replaces the credential and the signature in the query, and keeps everything
+//! else byte for byte.
 
 use super::encoding::encoded;
 use super::target::Target;
@@ -8,7 +8,7 @@ use super::target::Target;
 pub(super) const SIGNATURE: &str = "x-amz-signature";
 const CREDENTIAL: &str = "x-amz-credential";
 
-/// Puts the real key id before the scope, which stays as the client wrote it.
+/// Replaces the key id before the scope with the real one; the scope stays as the client wrote it.
 pub(super) fn replace_key_id(target: &mut Target, key_id: &str) {
     target.change(CREDENTIAL, |raw| {
         // The key id ends at the first slash, encoded or not.
@@ -18,7 +18,7 @@ pub(super) fn replace_key_id(target: &mut Target, key_id: &str) {
     });
 }
 
-/// Puts the new signature in the place of the client's.
+/// Replaces the signature of the client with the new one.
 pub(super) fn replace_signature(target: &mut Target, signature: &str) {
     target.change(SIGNATURE, |_| signature.to_owned());
 }

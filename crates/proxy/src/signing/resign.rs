@@ -1,4 +1,4 @@
-//! Making a request's signature again.
+//! Recomputing the signature of a request.
 
 use std::fmt;
 
@@ -23,14 +23,14 @@ pub(crate) enum Resigned {
     Chunked(Signed, ChunkSigner),
 }
 
-/// A request that waits for the hash of its body.
+/// A request waiting for the hash of its body.
 pub(crate) struct Pending(Draft);
 
 /// Replaces the credential in `request`, which carries `claim`, with the real `key`, and signs it.
 ///
 /// # Errors
 ///
-/// See [`SignError`]; the request must not be sent then.
+/// See [`SignError`]; the request must then not be sent.
 pub(crate) fn resign(
     claim: &Claim,
     key: &SigningReplacement,
@@ -49,11 +49,11 @@ pub(crate) fn resign(
 }
 
 impl Pending {
-    /// Signs, now that the SHA-256 hash of the body is known.
+    /// Signs with the SHA-256 hash of the body.
     ///
     /// # Errors
     ///
-    /// See [`SignError`]; the request must not be sent then.
+    /// See [`SignError`]; the request must then not be sent.
     pub(crate) fn finish(self, sha256: [u8; 32]) -> Result<Signed, SignError> {
         Ok(self.0.sign(&hex(&sha256))?.0)
     }

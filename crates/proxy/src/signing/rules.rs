@@ -1,25 +1,25 @@
-//! In what services differ when they check a signature.
+//! Differences between services in checking a signature.
 
 /// How a path is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathRule {
-    /// Encoded once, whatever the client did, and otherwise as it came.
+    /// Encoded once, however the client encoded it, and otherwise as received.
     EncodedOnce,
-    /// As it came, encoded once more.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only the official vectors ask for it"))]
+    /// As received, encoded once more.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the official vectors need it"))]
     EncodedTwice,
-    /// Without dot segments and doubled slashes, then encoded once more.
+    /// Without dot segments and repeated slashes, then encoded once more.
     NormalizedAndEncodedTwice,
 }
 
-/// How one service reads signed requests.
+/// How a service reads signed requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rules {
     /// How paths are signed.
     pub(super) path: PathRule,
-    /// Whether a presigned URL's body is not signed unless the request says otherwise.
+    /// Whether the body of a presigned URL is unsigned unless the request states otherwise.
     pub(super) presigned_body_is_unsigned: bool,
-    /// Whether a presigned URL's session token is signed.
+    /// Whether the session token of a presigned URL is signed.
     pub(super) signs_query_token: bool,
 }
 
@@ -30,7 +30,7 @@ impl Rules {
         Self {
             path: if is_s3 { PathRule::EncodedOnce } else { PathRule::NormalizedAndEncodedTwice },
             presigned_body_is_unsigned: is_s3,
-            // Its clients add the token to a URL that is signed already.
+            // Clients of this service add the token to a URL that is already signed.
             signs_query_token: service != "iotdevicegateway",
         }
     }

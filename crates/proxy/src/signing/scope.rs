@@ -1,13 +1,13 @@
-//! Whose key, and for what: the `Credential` of a signature.
+//! The `Credential` of a signature: the key and its scope.
 
 use super::algorithm::Algorithm;
 use super::error::SignError;
 use super::timestamp::midnight;
 
-/// What closes every scope.
+/// The last part of every scope.
 pub(super) const TERMINATOR: &str = "aws4_request";
 
-/// What a key is narrowed to: a day, a region (not in SigV4A) and a service.
+/// The scope of a key: a day, a region (not in SigV4A) and a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scope {
     text: String,
@@ -16,13 +16,13 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Reads `KEY/DAY/REGION/SERVICE/aws4_request`, of SigV4A without the region; the key id comes
-    /// first.
+    /// Reads `KEY/DAY/REGION/SERVICE/aws4_request` (without the region in SigV4A), and returns the
+    /// key id and the scope.
     ///
     /// # Errors
     ///
-    /// [`SignError::Malformed`] for anything else: what is read here is signed line by line, so no
-    /// part may hold a line break.
+    /// [`SignError::Malformed`] for anything else: the scope is signed as a line, so no part may
+    /// contain a line break.
     pub(super) fn of_credential(algorithm: Algorithm, text: &str) -> Result<(String, Self), SignError> {
         const MALFORMED: SignError = SignError::Malformed("the credential has the wrong form");
         let (key_id, scope) = text.split_once('/').ok_or(MALFORMED)?;
@@ -41,7 +41,7 @@ impl Scope {
         Ok((key_id.to_owned(), scope))
     }
 
-    /// As it is signed, without the key id.
+    /// The text that is signed, without the key id.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -51,7 +51,7 @@ impl Scope {
         self.text.split('/').next().unwrap_or_default()
     }
 
-    /// The region; SigV4A names regions elsewhere.
+    /// The region; SigV4A names its regions elsewhere.
     pub(super) fn region(&self) -> Option<&str> {
         self.region.as_deref()
     }
@@ -62,7 +62,7 @@ impl Scope {
     }
 }
 
-/// Whether this may name a region, or several: it goes to logs as it is. Services without regions
+/// Whether `text` may name a region, or several: it is logged unescaped. Services without regions
 /// leave it empty.
 pub(super) fn is_region(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.*,".contains(&byte))
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials() {
+    fn credential_is_read_in_its_exact_form_only() {
         let table = [
             (Algorithm::V4, "AKID/20150830/us-east-1/s3/aws4_request", true),
             (Algorithm::V4, "AKID/20150830//s3/aws4_request", true),

@@ -1,4 +1,4 @@
-//! Requests without the signature of a stranger.
+//! Removal of foreign signatures from requests.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -8,7 +8,7 @@ use super::target::Target;
 use super::token::TOKEN;
 use crate::fields::only;
 
-/// The parameters that make up a signature in a query, old and new.
+/// The query parameters of a signature, old and new.
 const PARAMETERS: [&str; 9] = [
     "x-amz-algorithm",
     "x-amz-credential",
@@ -21,18 +21,18 @@ const PARAMETERS: [&str; 9] = [
     "signature",
 ];
 
-/// What carries a session token, as a header or a parameter: of a temporary key, and of a session
-/// of S3 Express.
+/// The headers or parameters that carry a session token: of a temporary key, and of a session of S3
+/// Express.
 const TOKENS: [&str; 2] = [TOKEN, "x-amz-s3session-token"];
 
-/// Whether there is a session token among the parameters of `target`.
+/// Whether the parameters of `target` include a session token.
 pub(crate) fn has_token(target: &str) -> bool {
     let target = Target::new(target);
     TOKENS.iter().any(|name| target.has(name))
 }
 
-/// What is left of a request when its signature, and the session token with it, is taken away.
-/// Without a claim only the token goes.
+/// Returns the headers and the target of a request without its signature and session token. Without
+/// a claim, only the token is removed.
 pub(crate) fn without_signature(
     claim: Option<&Claim>,
     headers: &HeaderMap,
@@ -93,7 +93,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_token_alone_is_found_and_goes() {
+    fn token_alone_is_found_and_removed() {
         for (before, after) in [
             ("/k?X-Amz-Security-Token=t&a=%2f", "/k?a=%2f"),
             ("/k?a=1&x%2damz%2ds3session%2dtoken=t", "/k?a=1"),

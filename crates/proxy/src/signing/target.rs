@@ -1,18 +1,18 @@
-//! A request's target, taken apart without losing a byte.
+//! The target of a request, split without losing a byte.
 
 use std::fmt;
 
 use super::encoding::{decoded_parameter, encoded};
 use super::error::SignError;
 
-/// Path and query, as they came.
+/// Path and query, as received.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Target {
     path: String,
     query: Option<Vec<Parameter>>,
 }
 
-/// One parameter: its bytes, and what they stand for.
+/// A parameter: its bytes, and its decoded name and value.
 #[derive(Clone, PartialEq, Eq)]
 struct Parameter {
     raw: String,
@@ -21,7 +21,7 @@ struct Parameter {
 }
 
 impl Target {
-    /// Takes `text` apart at the first `?` and then at each `&`.
+    /// Splits `text` at the first `?` and then at each `&`.
     pub(super) fn new(text: &str) -> Self {
         match text.split_once('?') {
             Some((path, query)) => {
@@ -31,7 +31,7 @@ impl Target {
         }
     }
 
-    /// The path, as it came.
+    /// The path, as received.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
@@ -45,8 +45,8 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// When there are several, or when it is not visible ASCII: no part of a signature is anything
-    /// else.
+    /// When there are several, or when it is not visible ASCII, of which every part of a signature
+    /// consists.
     pub(super) fn value(&self, name: &'static str) -> Result<Option<&str>, SignError> {
         let mut found = self.parameters().filter(|parameter| parameter.is(name));
         let Some(parameter) = found.next() else {
@@ -62,8 +62,8 @@ impl Target {
             .ok_or(SignError::Malformed("a parameter is not visible ASCII"))
     }
 
-    /// Gives the parameters with this name another value; `change` makes it from the bytes of the
-    /// old one and must encode it.
+    /// Changes the value of the parameters with this name; `change` makes the new value from the
+    /// bytes of the old one and must encode it.
     pub(super) fn change(&mut self, name: &str, change: impl Fn(&str) -> String) {
         for parameter in self.query.iter_mut().flatten() {
             if parameter.is(name) {
@@ -73,7 +73,7 @@ impl Target {
         }
     }
 
-    /// Takes the parameters with this name away.
+    /// Removes the parameters with this name.
     pub(super) fn remove(&mut self, name: &str) {
         let Some(parameters) = &mut self.query else {
             return;
@@ -85,8 +85,8 @@ impl Target {
         }
     }
 
-    /// The query as it is signed: decoded and encoded again, in order of name and value, without
-    /// the parameters named in `except`.
+    /// The query as it is signed: decoded and re-encoded, sorted by name and value, without the
+    /// parameters named in `except`.
     pub(super) fn canonical_query(&self, except: &[&str]) -> String {
         let mut pairs: Vec<(String, String)> = self
             .parameters()
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn canonical_queries() {
+    fn canonical_query_is_sorted_and_encoded() {
         let table = [
             ("/", ""),
             ("/?", ""),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_leave_without_a_trace() {
+    fn removed_parameters_leave_no_trace() {
         let table = [
             ("/?t=1", "/"),
             ("/?t=1&a=%2f", "/?a=%2f"),

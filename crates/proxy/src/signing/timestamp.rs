@@ -13,7 +13,7 @@ pub(super) struct Timestamp {
 }
 
 impl Timestamp {
-    /// Reads AWS's own form.
+    /// Reads the form that AWS itself uses.
     pub(super) fn basic(text: &str) -> Option<Self> {
         let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
         let clock = match *digits::<3>(clock, [2, 2, 2])?.as_slice() {
@@ -30,7 +30,7 @@ impl Timestamp {
     pub(super) fn of_date_header(text: &str) -> Option<Self> {
         let time = OffsetDateTime::parse(text, &Rfc2822)
             .ok()?
-            // The last hours of the year 9999 may be none in UTC.
+            // The last hours of the year 9999 may not exist in UTC.
             .checked_to_offset(UtcOffset::UTC)?;
         let text = format!(
             "{:04}{:02}{:02}T{:02}{:02}{:02}Z",
@@ -44,7 +44,7 @@ impl Timestamp {
         Self::basic(&text)
     }
 
-    /// As it is signed.
+    /// The text that is signed.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -72,7 +72,7 @@ fn day(text: &str) -> Option<Date> {
     }
 }
 
-/// The numbers in `text`, which is nothing but digits in groups of these widths.
+/// The numbers in `text`, which must consist of digits in groups of these widths.
 fn digits<const N: usize>(text: &str, widths: [usize; N]) -> Option<Vec<u16>> {
     let fits = text.len() == widths.iter().sum::<usize>() && text.bytes().all(|byte| byte.is_ascii_digit());
     let mut rest = fits.then_some(text)?;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times() {
+    fn basic_form_is_read_strictly() {
         let table = [
             ("20150830T123600Z", Some(1_440_938_160)),
             ("19700101T000000Z", Some(0)),
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_date_header_is_signed_in_the_basic_form() {
+    fn date_header_is_signed_in_the_basic_form() {
         let read = Timestamp::of_date_header("Sun, 30 Aug 2015 12:36:00 GMT").unwrap();
         assert_eq!(read, Timestamp::basic("20150830T123600Z").unwrap());
         assert_eq!(Timestamp::of_date_header("yesterday"), None);
     }
 
     #[test]
-    fn days() {
+    fn day_is_read_strictly() {
         assert_eq!(midnight("19700101"), Some(SystemTime::UNIX_EPOCH));
         for text in ["", "1970010", "19700132", "19701301", "1970-1-1"] {
             assert_eq!(midnight(text), None, "{text}");

@@ -11,12 +11,12 @@ use crate::fields::only;
 /// The header and the parameter that carry it.
 pub(super) const TOKEN: &str = "x-amz-security-token";
 
-/// Puts the real token where the client put its own. Has the real key none, the client's is a
-/// stranger's and goes.
+/// Replaces the client's token with the real one. If the real key has none, the client's is foreign
+/// and is removed.
 ///
 /// # Errors
 ///
-/// When there are several, or when the real one fits no header.
+/// When there are several, or when the real one does not fit into a header.
 pub(super) fn replace_token(
     key: &SigningReplacement,
     headers: &mut HeaderMap,
@@ -38,7 +38,7 @@ pub(super) fn replace_token(
     Ok(())
 }
 
-/// A header's value that is shown nowhere; `None` if no header can have it.
+/// A header value that is never shown; `None` if no header can have it.
 pub(super) fn sensitive(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);

@@ -5,7 +5,7 @@ use super::chain::Chain;
 use super::chunk_head::{check_signature, padded};
 use super::error::ChunkError;
 
-/// Bytes of all trailers at most, their signature included.
+/// The maximum length of all trailers in bytes, including their signature.
 pub(super) const MAX_TRAILERS: usize = 8 * 1024;
 /// The line with the signature.
 const SIGNATURE: &str = "x-amz-trailer-signature";
@@ -19,7 +19,7 @@ pub(super) struct Trailers {
 }
 
 impl Trailers {
-    /// How many bytes there may still be.
+    /// How many more bytes the trailers may have.
     pub(super) fn room(&self) -> usize {
         MAX_TRAILERS.saturating_sub(self.length)
     }
@@ -29,7 +29,7 @@ impl Trailers {
         self.signed
     }
 
-    /// Takes the next line and says what is sent instead: the same, unless it is the signature.
+    /// Takes the next line, and returns the line to send: the same, unless it is the signature.
     pub(super) fn line(&mut self, line: &[u8], chain: &mut Chain) -> Result<Vec<u8>, ChunkError> {
         self.length += line.len();
         let content = line.trim_ascii_end();
@@ -56,13 +56,14 @@ impl Trailers {
     fn signature(&mut self, line: &str, value: &str, chain: &mut Chain) -> Result<Vec<u8>, ChunkError> {
         let old = value.trim();
         check_signature(chain.algorithm(), old)?;
-        let (before, after) = line.split_once(old).ok_or(ChunkError::Malformed("a signature is none"))?;
+        let (before, after) =
+            line.split_once(old).ok_or(ChunkError::Malformed("a signature is malformed"))?;
         let new = padded(chain.sign_trailers(&self.canonical()), old.len())?;
         self.signed = true;
         Ok([before, &new, after].concat().into_bytes())
     }
 
-    /// The trailers as they are signed, each with a line feed behind it.
+    /// The trailers as they are signed, each followed by a line feed.
     fn canonical(&mut self) -> Vec<u8> {
         self.fields.sort_by(|one, other| one.0.cmp(&other.0));
         let mut text = Vec::new();

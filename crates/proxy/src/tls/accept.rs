@@ -1,4 +1,4 @@
-//! The client's side of TLS: whom it asks for, and the handshake.
+//! The client's side of TLS: the server name that it asks for, and the handshake.
 
 use std::io;
 use std::sync::Arc;
@@ -15,44 +15,44 @@ use tokio_rustls::server::TlsStream;
 use super::LeafIssuer;
 use super::alert::{alert_of, is_distrust, name, provider, tls_error};
 
-/// A client whose handshake is over.
+/// A client that has completed its handshake.
 pub(crate) struct Accepted<S> {
     /// The connection.
     pub(crate) stream: TlsStream<S>,
-    /// Whom the client asked for.
+    /// The server name that the client asked for.
     pub(crate) server_name: HostName,
-    /// Whether it is to be spoken to in HTTP/2.
+    /// Whether the connection uses HTTP/2.
     pub(crate) http2: bool,
 }
 
-/// A handshake that came to nothing.
+/// A failed handshake.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Whom the client asked for, as far as it could be read.
+    /// The server name that the client asked for, if it could be read.
     pub(crate) server_name: Option<String>,
-    /// The alert that ended it, or what else did.
+    /// The alert or other event that ended it.
     pub(crate) alert: String,
-    /// Why, where we decided it.
+    /// The reason, if we refused it.
     pub(crate) reason: Option<BlockReason>,
     /// Whether the client does not trust our authority.
     pub(crate) distrust: bool,
 }
 
-/// What came of a handshake.
+/// The outcome of a handshake.
 pub(crate) enum Handshake<S> {
-    /// The client may ask.
+    /// The client may send requests.
     Accepted(Box<Accepted<S>>),
     /// The client was refused, or refused us.
     Refused(Refusal),
-    /// The client left before it said anything: nothing worth a record.
+    /// The client left before it named a server: not worth a record.
     Gone,
 }
 
-/// How clients are spoken to.
+/// The TLS configuration for clients.
 ///
 /// # Errors
 ///
-/// When the provider lacks the protocol versions, which is a fault of the build.
+/// If the provider lacks the protocol versions, which is an error of the build.
 pub(crate) fn server_config(issuer: LeafIssuer) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
@@ -67,7 +67,7 @@ pub(crate) fn server_config(issuer: LeafIssuer) -> Result<Arc<ServerConfig>, rus
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
-    /// Does the whole handshake. The caller sets the deadline.
+    /// Performs the whole handshake. The caller sets the deadline.
     pub(crate) async fn with(stream: S, config: Arc<ServerConfig>) -> Self {
         let start = match LazyConfigAcceptor::new(Acceptor::default(), stream).await {
             Ok(start) => start,
@@ -84,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         match asked.as_deref().and_then(readable_name) {
             Some(server_name) => Self::Accepted(Box::new(Accepted { stream, server_name, http2 })),
-            // The resolver refused it already; this arm is the second lock on the door.
+            // The resolver has already refused it; this arm is a second check.
             None => Self::Refused(Refusal::no_sni(asked, "access_denied".to_owned())),
         }
     }
@@ -92,7 +92,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
     fn failed(asked: Option<String>, error: &io::Error) -> Self {
         let Some(tls) = tls_error(error) else {
             return match asked {
-                // Some clients that do not trust us say so by leaving.
+                // Some clients that do not trust us just close the connection.
                 Some(_) => Self::Refused(Refusal {
                     server_name: asked,
                     alert: "closed by the client".to_owned(),
@@ -113,8 +113,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
             });
         }
         let unnamed = match tls {
-            // A server name that is no DNS name is refused while the hello is read, before there is
-            // a name to report.
+            // A server name that is not a DNS name is refused while the hello is read, before there
+            // is a name to report.
             rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidServerName) => true,
             rustls::Error::General(_) => asked.as_deref().and_then(readable_name).is_none(),
             _ => false,
@@ -132,8 +132,8 @@ impl Refusal {
         Self { server_name, alert, reason: Some(Reason::NoSni.into()), distrust: false }
     }
 
-    /// A client that ended an established connection with `alert`; `None` unless that says it does
-    /// not trust us.
+    /// A client that ended an established connection with `alert`; `None` unless the alert means
+    /// that it does not trust us.
     pub(crate) fn late(server_name: &HostName, alert: rustls::AlertDescription) -> Option<Self> {
         let server_name = Some(server_name.as_str().to_owned());
         is_distrust(alert).then(|| Self { server_name, alert: name(alert), reason: None, distrust: true })

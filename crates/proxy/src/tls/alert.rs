@@ -1,4 +1,4 @@
-//! How failed handshakes are reported: the names of alerts as RFC 8446 writes them.
+//! Reports failed handshakes with the names of alerts in RFC 8446.
 
 use std::error::Error as StdError;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::{AlertDescription, Error, InvalidMessage};
 
-/// The one provider of cryptography.
+/// The only crypto provider.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -32,22 +32,23 @@ pub(super) fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The alert by which a peer ended a connection, if that is what `error` comes from: a client that
-/// does not trust our authority may say so only after our side of the handshake is over.
+/// The alert with which a peer ended a connection, if `error` comes from one: a client that does
+/// not trust our authority may report that only after our side of the handshake is complete.
 pub(crate) fn received_alert(error: &(dyn StdError + 'static)) -> Option<AlertDescription> {
     let mut cause = Some(error);
     while let Some(current) = cause {
         if let Some(Error::AlertReceived(alert)) = current.downcast_ref::<Error>() {
             return Some(*alert);
         }
-        // The source of an I/O error is that of the error within, which is itself passed over.
+        // The `source` of an I/O error is that of the error within, so the error within would be
+        // skipped.
         let within = current.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         cause = within.map(|within| within as &(dyn StdError + 'static)).or_else(|| current.source());
     }
     None
 }
 
-/// Whether `alert` says that the peer does not trust the certificate it was shown.
+/// Whether `alert` means that the peer does not trust the certificate it was shown.
 pub(super) fn is_distrust(alert: AlertDescription) -> bool {
     matches!(
         alert,
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alerts_have_the_names_of_the_standard() {
+    fn alert_names_match_the_standard() {
         let cases = [
             (AlertDescription::UnknownCA, "unknown_ca"),
             (AlertDescription::BadCertificate, "bad_certificate"),
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alert_is_found_below_other_errors() {
+    fn alert_within_other_errors_is_found() {
         let error = io::Error::other(Error::AlertReceived(AlertDescription::UnknownCA));
         assert_eq!(received_alert(&error), Some(AlertDescription::UnknownCA));
         let nested = io::Error::other(error);

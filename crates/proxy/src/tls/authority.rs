@@ -1,4 +1,4 @@
-//! The intermediate authority of one task, as it comes in the start document.
+//! The intermediate authority of one task, as received in the start document.
 //!
 //! A leaf must name its issuer byte for byte and carry the issuer's key identifier, so both are
 //! read from the certificate.
@@ -20,23 +20,23 @@ const EXTENSIONS: u8 = 0xa3;
 /// The tag of `version` in a certificate.
 const VERSION: u8 = 0xa0;
 
-/// An authority that cannot be used. No message shows anything of the key.
+/// Why an authority cannot be used. No message reveals any of the key.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The certificate is no PEM.
+    /// The certificate is not PEM.
     #[error("failed to read the authority's certificate")]
     Certificate(#[source] rustls::pki_types::pem::Error),
-    /// The certificate is not of the form that the sandbox makes.
+    /// The certificate does not have the form that the sandbox creates.
     #[error("the authority's certificate has no {0} that a leaf could refer to")]
     Form(&'static str),
-    /// The key is no PKCS#8 PEM of a kind we sign with.
+    /// The key is not PKCS#8 PEM of a kind we sign with.
     #[error("failed to read the authority's private key")]
     Key(#[source] rcgen::Error),
-    /// The key is another certificate's.
+    /// The key belongs to another certificate.
     #[error("the authority's private key does not belong to its certificate")]
     Mismatch,
-    /// The key that all leaves share could not be made.
-    #[error("failed to make the key of the leaf certificates")]
+    /// The key that all leaves share could not be generated.
+    #[error("failed to generate the key of the leaf certificates")]
     LeafKey(#[source] rcgen::Error),
     /// That key cannot sign.
     #[error("failed to load the key of the leaf certificates")]
@@ -73,7 +73,7 @@ impl Authority {
     }
 }
 
-/// What a leaf needs to know of its issuer.
+/// The facts about its issuer that a leaf needs.
 struct Facts {
     name: DistinguishedName,
     key_identifier: Vec<u8>,
@@ -101,7 +101,7 @@ impl Facts {
     }
 }
 
-/// From when to when a certificate is valid, and what follows that in it.
+/// The start and end of the validity of a certificate, and the elements after them.
 pub(super) fn validity(
     certificate: &[u8],
 ) -> Result<(OffsetDateTime, OffsetDateTime, Elements<'_>), AuthorityError> {
@@ -118,7 +118,7 @@ pub(super) fn validity(
     Ok((time()?, time()?, parts))
 }
 
-/// The name whose only attribute is a common name.
+/// The name, if its only attribute is a common name.
 fn common_name(name: &[u8]) -> Option<DistinguishedName> {
     let mut sets = Elements(name);
     let mut attributes = Elements(sets.expect(der::SET)?);

@@ -1,4 +1,4 @@
-//! As much of DER as reading one's own intermediate certificate takes.
+//! Reads as much of DER as our own intermediate certificate needs.
 
 use time::{Date, Month, OffsetDateTime, Time};
 
@@ -19,7 +19,7 @@ const UTC_TIME: u8 = 0x17;
 /// The tag of a `GeneralizedTime`.
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// Elements that follow one another.
+/// Consecutive elements.
 #[derive(Debug)]
 pub(super) struct Elements<'a>(pub(super) &'a [u8]);
 
@@ -34,7 +34,7 @@ impl<'a> Elements<'a> {
 impl<'a> Iterator for Elements<'a> {
     type Item = (u8, &'a [u8]);
 
-    /// Tag and content of the next element; `None` at the end and where it cannot be read.
+    /// Tag and content of the next element; `None` at the end and if the element cannot be read.
     fn next(&mut self) -> Option<Self::Item> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
@@ -52,7 +52,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The time that an element names.
+/// The time that an element encodes.
 pub(super) fn time((tag, content): (u8, &[u8])) -> Option<OffsetDateTime> {
     let text = std::str::from_utf8(content).ok()?.strip_suffix('Z')?;
     let (year, rest) = match tag {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times() {
+    fn times_are_parsed() {
         let cases: &[(u8, &str, Option<i64>)] = &[
             (UTC_TIME, "700101000001Z", Some(1)),
             (UTC_TIME, "491231235959Z", Some(2_524_607_999)),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_end_where_they_cannot_be_read() {
+    fn elements_end_at_the_first_unreadable_one() {
         let cases: &[(&[u8], usize)] = &[
             (&[], 0),
             (&[0x30], 0),

@@ -1,4 +1,4 @@
-//! Any bytes in the place of a `ClientHello`, for the fuzzers: see `fuzzing`.
+//! Fuzz target: arbitrary bytes instead of a `ClientHello`. See `fuzzing`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -30,18 +30,18 @@ fn authority() -> ProxyAuthority {
     }
 }
 
-/// The first bytes choose how the others are cut.
+/// The first bytes choose how the others are split.
 ///
 /// # Panics
 ///
-/// When the cuts change how the handshake ends, when it succeeds, or when a name is reported that
-/// is not in the bytes.
+/// If the split changes how the handshake ends, if it succeeds, or if a name is reported that is
+/// not in the bytes.
 pub fn client_hello(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();
     let bytes = input.rest();
     let whole = end(&[bytes]);
-    assert_eq!(end(&pieces(bytes, &sizes)), whole, "cuts change the outcome");
+    assert_eq!(end(&pieces(bytes, &sizes)), whole, "the split changes the outcome");
     if let Some((Some(name), ..)) = whole {
         let there = bytes.windows(name.len()).any(|window| window.eq_ignore_ascii_case(name.as_bytes()));
         assert!(there || name.is_empty() || name.len() > bytes.len(), "a name that was not sent");

@@ -1,5 +1,4 @@
-//! Leaf certificates: one for each exact host, minted when first asked for, kept while there is
-//! room.
+//! Leaf certificates: one for each exact host, minted on first use, cached while there is room.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -21,11 +20,11 @@ use super::authority::{Authority, AuthorityError};
 
 /// How far a leaf is backdated, for clients whose clock is behind.
 const BACKDATED: Duration = Duration::from_mins(5);
-/// How long a leaf is valid, unless its issuer ends before.
+/// How long a leaf is valid, unless its issuer expires earlier.
 const VALID: Duration = Duration::from_hours(24);
 /// After this a cached leaf is minted again.
 const FRESH: Duration = Duration::from_hours(12);
-/// The longest common name that X.520 admits, in characters.
+/// The longest common name that X.520 allows, in characters.
 const COMMON_NAME: usize = 64;
 
 /// Mints the certificates that clients see. Cloning is cheap: clones share the cache.
@@ -36,8 +35,8 @@ pub(crate) struct LeafIssuer {
 
 struct Inner {
     authority: Authority,
-    /// One key for all leaves: making keys is the slow part, and a separate one for each would
-    /// protect nothing, all living here.
+    /// One key for all leaves: generating keys is the slow part, and separate keys would protect
+    /// nothing, since all of them would be held here.
     key: KeyPair,
     signer: Arc<dyn SigningKey>,
     /// Held only to look up or to insert, never while minting.
@@ -50,11 +49,11 @@ struct Cached {
 }
 
 impl LeafIssuer {
-    /// An issuer that keeps `capacity` leaves (at least one).
+    /// An issuer that caches `capacity` leaves (at least one).
     ///
     /// # Errors
     ///
-    /// When the authority's certificate or key cannot be used.
+    /// If the authority's certificate or key cannot be used.
     pub(crate) fn new(authority: &ProxyAuthority, capacity: usize) -> Result<Self, AuthorityError> {
         let authority = Authority::read(authority)?;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(AuthorityError::LeafKey)?;
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_bounded_and_keeps_what_is_used() {
+    fn cache_is_bounded_and_keeps_leaves_in_use() {
         let issuer = LeafIssuer::new(&authority(DnValue::Utf8String("a".to_owned()), tomorrow()), 2).unwrap();
         let kept = issuer.certificate(&host("kept.example")).unwrap();
         for index in 0..5 {
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_ends_with_its_issuer() {
+    fn leaf_expires_with_its_issuer() {
         let soon = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap() + Duration::from_mins(1);
         let issuer = LeafIssuer::new(&authority(DnValue::Utf8String("a".to_owned()), soon), 1).unwrap();
         let leaf = issuer.certificate(&host("a.example")).unwrap();

@@ -1,7 +1,7 @@
 //! TLS on both sides: leaf certificates for clients, verification of upstreams.
 //!
 //! Invariant: a client is shown a certificate for exactly the name it asked for, and an upstream is
-//! believed only when it verifies for the host of the request.
+//! trusted only when it verifies for the host of the request.
 
 mod accept;
 mod alert;

@@ -1,4 +1,4 @@
-//! Whom upstreams are verified against: the web's authorities and the operator's.
+//! The authorities that upstreams are verified against: the web's and the operator's.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::alert::provider;
 
-/// Extra authorities that cannot be used.
+/// Why extra authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
-    /// No PEM.
+    /// The text is not PEM.
     #[error("failed to read the extra roots")]
     Pem(#[source] rustls::pki_types::pem::Error),
-    /// No authority.
+    /// A certificate is not an authority.
     #[error("failed to use certificate {0} of the extra roots as an authority")]
     Authority(usize, #[source] rustls::Error),
-    /// The text holds no certificate at all.
+    /// The text contains no certificate.
     #[error("the extra roots hold no certificate")]
     Empty,
-    /// The protocol versions are not there.
-    #[error("failed to set TLS up")]
+    /// The provider lacks the protocol versions.
+    #[error("failed to set up TLS")]
     Versions(#[source] rustls::Error),
 }
 
-/// How upstreams are spoken to: verified against the web's roots and those of `extra_roots_pem`,
-/// HTTP/2 where it is offered.
+/// The TLS configuration for upstreams: verified against the web's roots and those of
+/// `extra_roots_pem`, with HTTP/2 where it is offered.
 ///
 /// # Errors
 ///
-/// When a certificate of `extra_roots_pem` cannot be read or used: a root that is silently missing
+/// If a certificate of `extra_roots_pem` cannot be read or used: a root that is silently missing
 /// would look like an attack later.
 pub(crate) fn upstream_config(extra_roots_pem: &str) -> Result<Arc<ClientConfig>, RootsError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };

@@ -1,5 +1,5 @@
-//! A request's body on its way to the upstream, frame by frame: as it comes, from a buffer, or
-//! signed again.
+//! Streams a request's body to the upstream frame by frame: as it arrives, from a buffer, or signed
+//! again.
 
 use std::convert::Infallible;
 use std::io;
@@ -28,11 +28,11 @@ pub(crate) struct Upload {
     source: Source,
     rewritten: Option<Box<Rewritten>>,
     counter: UploadCounter,
-    /// What no trailer may be called, beside what none may ever be.
+    /// Names of trailers to drop, in addition to those that are always dropped.
     no_trailers: Vec<HeaderName>,
 }
 
-/// Counts what is sent of one body, for its record and against the budget.
+/// Counts the bytes sent of one body, for its record and against the budget.
 pub(crate) struct UploadCounter {
     sent: Arc<AtomicU64>,
     spending: Option<Arc<Spending>>,
@@ -40,20 +40,20 @@ pub(crate) struct UploadCounter {
 }
 
 enum Source {
-    /// What the client sends.
+    /// A body that the client is sending.
     Client {
-        /// What it has sent already.
+        /// The part that was read already.
         beginning: Option<Box<Beginning>>,
         incoming: Incoming,
         /// Set while the client owes us a frame.
         stall: Option<Pin<Box<Sleep>>>,
     },
-    /// What the client has sent.
+    /// A body in memory.
     Buffer(Box<Buffered>),
 }
 
 impl Upload {
-    /// Counts what goes through in `counter`; no trailer is called as in `no_trailers`.
+    /// Counts the bytes that pass in `counter`, and drops the trailers named in `no_trailers`.
     pub(crate) fn new(body: Content, counter: UploadCounter, no_trailers: Vec<HeaderName>) -> Self {
         let source = match body {
             Content::Unread(incoming) => Source::Client { beginning: None, incoming, stall: None },
@@ -65,7 +65,7 @@ impl Upload {
         Self { source, rewritten: None, counter, no_trailers }
     }
 
-    /// The same, with a body that was read already.
+    /// The same for a body that was read already.
     pub(crate) fn buffered(
         body: Box<Buffered>,
         counter: UploadCounter,
@@ -79,8 +79,8 @@ impl Upload {
         self.rewritten(Rewrite::Sign { signer, signed: BytesMut::new() }, None, room)
     }
 
-    /// The body whose end waits for `proof`, which takes `room`. The receiver ends when it is known
-    /// whether there is a fault.
+    /// The body, with its end withheld until `proof`, which takes `room`, is complete. The receiver
+    /// closes once it is known whether there is a fault.
     pub(crate) fn proving(
         self,
         proof: Box<Proof>,
@@ -104,7 +104,7 @@ impl Upload {
 }
 
 impl UploadCounter {
-    /// Counts in `sent` and against `spending`; that it was exceeded is reported in `fault`.
+    /// Counts in `sent` and against `spending`; reports in `fault` that it was exceeded.
     pub(crate) fn new(sent: Arc<AtomicU64>, spending: Option<Arc<Spending>>, fault: UploadFault) -> Self {
         Self { sent, spending, fault }
     }
@@ -113,7 +113,7 @@ impl UploadCounter {
     ///
     /// # Errors
     ///
-    /// When they exceed the budget: the body ends there.
+    /// If they exceed the budget: the body ends there.
     fn count(&self, bytes: u64) -> Result<(), BodyError> {
         if let Some(Err(denial)) = self.spending.as_ref().map(|spending| spending.send(bytes)) {
             let fault = Fault::Refused(denial);
@@ -175,7 +175,7 @@ impl Body for Upload {
         }
     }
 
-    /// A recomputed signature is as long as the one before.
+    /// A recomputed signature is as long as the original one.
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             Source::Client { beginning: None, incoming, .. } => incoming.size_hint(),
@@ -189,7 +189,7 @@ impl Body for Upload {
     }
 }
 
-/// A frame without the trailers that must not travel.
+/// A frame without the trailers that must not be forwarded.
 pub(crate) fn fit(frame: Frame<Bytes>, no_trailers: &[HeaderName]) -> Frame<Bytes> {
     match frame.into_trailers() {
         Ok(received) => Frame::trailers(trailers(&received, no_trailers)),

@@ -15,28 +15,28 @@ use tokio::time::timeout;
 
 use crate::headers::expects_continue;
 
-/// Bytes of one buffered body at most.
+/// Maximum bytes of one buffered body.
 pub(crate) const LARGEST: u32 = 16 * 1024 * 1024;
-/// Bytes of all bodies that are held to be signed, over all requests.
+/// Maximum bytes of all bodies held for signing, over all requests.
 pub(crate) const ROOM: usize = 64 * 1024 * 1024;
-/// A client that begins a body and then sends nothing of it for so long has abandoned it.
+/// A client that begins a body and then sends none of it for this long has abandoned it.
 pub(super) const STALL: Duration = Duration::from_mins(5);
-/// How long a body may wait for room: so long may others take to be sent.
+/// How long a body may wait for room: others may take this long to be sent.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// How much of a refused body is read, and for how long, so that the client reads the refusal
+/// How much of a refused body is read, and for how long, so that the client gets the refusal
 /// instead of a reset.
 const DRAINED: usize = 1024 * 1024;
 const DRAIN: Duration = Duration::from_secs(5);
-/// The same of a push: git reads the answer when it has sent its pack.
+/// The same for a push: git reads the response when it has sent its pack.
 const PACK_DRAINED: usize = 1024 * 1024 * 1024;
 const PACK_DRAIN: Duration = Duration::from_mins(5);
 
-/// A body in memory. It gives its room back when it is dropped.
+/// A body in memory. It frees its room when it is dropped.
 pub(crate) struct Buffered {
     data: Bytes,
     trailers: Option<HeaderMap>,
-    /// The client sent something else.
+    /// Whether the client sent a different body.
     replaced: bool,
     _room: OwnedSemaphorePermit,
 }
@@ -50,11 +50,11 @@ pub(crate) enum BufferFault {
     Full,
     /// The client stopped sending it.
     Stalled,
-    /// It broke off, or is malformed.
+    /// It ended early, or is malformed.
     Broken,
 }
 
-/// Room for so many bytes, as soon as there is.
+/// Waits for room for this many bytes.
 pub(crate) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, BufferFault> {
     match timeout(WAIT, Arc::clone(room).acquire_many_owned(bytes)).await {
         Ok(Ok(room)) => Ok(room),
@@ -62,8 +62,8 @@ pub(crate) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemap
     }
 }
 
-/// Reads `body` to its end. A body that says how large it is is refused before anything of it was
-/// read; `drained` says whether the client sends it nevertheless.
+/// Reads `body` to its end. A body that declares too large a size is refused before any of it is
+/// read; `drained` depends on whether the client sends it anyway.
 pub(crate) async fn buffer(
     mut body: Incoming,
     all_room: &Arc<Semaphore>,
@@ -79,7 +79,7 @@ pub(crate) async fn buffer(
             }
         },
     };
-    // Before the first frame is asked for, which is when a client that waits gets its go-ahead.
+    // Before the first frame is polled, which sends `100 Continue` to a client that waits for it.
     let room = match room(declared, all_room).await {
         Ok(room) => room,
         Err(fault) => {
@@ -109,22 +109,22 @@ pub(crate) async fn buffer(
 }
 
 impl Buffered {
-    /// A body that was read to its end, for which there is `room`.
+    /// A body that was read to its end, and takes `room`.
     pub(super) fn new(data: Bytes, trailers: Option<HeaderMap>, room: OwnedSemaphorePermit) -> Self {
         Self { data, trailers, replaced: false, _room: room }
     }
 
-    /// It takes the place of what the client sent.
+    /// Marks it as the replacement of the body that the client sent.
     pub(super) fn in_place(self) -> Self {
         Self { replaced: true, ..self }
     }
 
-    /// How long it is, if it is not what the client sent.
+    /// Its length, if it is not the body that the client sent.
     pub(super) fn replaced_length(&self) -> Option<u64> {
         self.replaced.then_some(self.data.len() as u64)
     }
 
-    /// The hash that signatures are made of.
+    /// The hash that signatures cover.
     pub(crate) fn sha256(&self) -> [u8; 32] {
         Sha256::digest(&self.data).into()
     }
@@ -145,15 +145,15 @@ impl Buffered {
     }
 }
 
-/// How much is still read of a body whose request is refused.
+/// How much of the body of a refused request is still read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DrainedBody {
-    /// The client is sending it: it is read for a while, so that the client comes to read the
+    /// The client is sending it: it is read for a while, so that the client gets to read the
     /// refusal.
     Short,
     /// git is sending a pack.
     Pack,
-    /// Nothing: the client waits for a go-ahead, which it does not get.
+    /// Nothing: the client waits for `100 Continue`, which it does not get.
     Unsent,
 }
 
@@ -172,7 +172,7 @@ impl DrainedBody {
     }
 }
 
-/// Reads the rest of a refused request, within limits, and keeps nothing of it.
+/// Reads and discards the rest of a refused request, within limits.
 fn drain(body: Incoming, bytes: usize, time: Duration) {
     if body.is_end_stream() {
         return;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_buffered_body_is_one_piece_and_its_trailers() {
+    async fn buffered_body_yields_one_piece_and_its_trailers() {
         let all = Arc::new(Semaphore::new(8));
         let trailers = HeaderMap::from_iter([(http::header::ETAG, http::HeaderValue::from_static("x"))]);
         let mut body = Buffered {

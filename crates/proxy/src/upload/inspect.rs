@@ -1,5 +1,5 @@
-//! Bodies that decide over their requests: as much of them is read as the decision needs, and
-//! nothing is sent before.
+//! Bodies that determine whether their requests are permitted: as much of them is read as the
+//! decision needs, and nothing is sent before it.
 
 use std::sync::Arc;
 
@@ -16,47 +16,47 @@ use super::buffer::{BufferFault, Buffered, DrainedBody, STALL, room};
 /// The body of a permitted request.
 pub(crate) struct RequestBody {
     pub(crate) content: Content,
-    /// What must be proven before its end is sent.
+    /// Pushes that must be proven before its end is sent.
     pub(crate) pushes: Option<Box<Pushes>>,
 }
 
-/// What a body consists of.
+/// The content of a body.
 pub(crate) enum Content {
-    /// Nothing of it was read.
+    /// None of it was read.
     Unread(Incoming),
-    /// All of it was read, or something else is sent in its place.
+    /// All of it was read, or it is replaced.
     Whole(Box<Buffered>),
     /// Its beginning was read.
     Begun(Box<Beginning>, Incoming),
 }
 
-/// The beginning of a body, with room for it until it is sent.
+/// The beginning of a body. It takes room until it is sent.
 pub(crate) struct Beginning {
     pub(super) data: Bytes,
     _room: OwnedSemaphorePermit,
 }
 
-/// Why a request is not decided.
+/// Why a request gets no permit.
 #[derive(Debug)]
 pub(crate) enum Undecided<E> {
-    /// Its body says what may not be; the rest of it is not read.
+    /// The content of its body is not allowed; the rest of the body was not read.
     Denied(E, Incoming),
     /// Its body cannot be read.
     Unread(BufferFault),
 }
 
-/// What was decided.
+/// A positive decision on a request.
 pub(crate) struct Decided<T> {
     pub(crate) found: T,
-    /// What is sent in the place of the body.
+    /// The data to send instead of the body.
     pub(crate) replacement: Option<Vec<u8>>,
-    /// What must be proven before its end is sent.
+    /// Pushes that must be proven before its end is sent.
     pub(crate) pushes: Option<Pushes>,
 }
 
-/// Reads `body` until `look` has decided, which gets all that has come and whether that is all, and
-/// reads no more than `limit` bytes and a frame. `drained` says whether the client sends the body
-/// without a go-ahead.
+/// Reads `body` until `look` has decided, but no more than `limit` bytes and a frame. `look` gets
+/// all the data received so far, and whether the body has ended. `drained` depends on whether the
+/// client sends the body without `100 Continue`.
 pub(crate) async fn inspect<T, E>(
     mut body: Incoming,
     limit: usize,
@@ -66,7 +66,7 @@ pub(crate) async fn inspect<T, E>(
 ) -> Result<(T, RequestBody), Undecided<E>> {
     let declared = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limit);
     let bytes = u32::try_from(declared.min(limit)).unwrap_or(u32::MAX);
-    // Before the first frame is asked for, which is when a client that waits gets its go-ahead.
+    // Before the first frame is polled, which sends `100 Continue` to a client that waits for it.
     let room = match room(bytes, all_room).await {
         Ok(room) => room,
         Err(fault) => {
@@ -105,7 +105,8 @@ pub(crate) async fn inspect<T, E>(
     };
     let content = match decided.replacement {
         Some(replacement) => {
-            // The rest is not sent, and a client that cannot write it never reads the answer.
+            // The rest is not forwarded, but a client that cannot write it never reads the
+            // response.
             DrainedBody::Short.drain(body);
             Content::Whole(Box::new(Buffered::new(replacement.into(), trailers, room).in_place()))
         }
@@ -116,14 +117,14 @@ pub(crate) async fn inspect<T, E>(
 }
 
 impl RequestBody {
-    /// A body of which nothing was read.
+    /// A body of which nothing was read yet.
     pub(crate) fn unread(body: Incoming) -> Self {
         Self { content: Content::Unread(body), pushes: None }
     }
 }
 
 impl Content {
-    /// Whether there is none.
+    /// Whether the body is empty.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Unread(body) => body.is_end_stream(),
@@ -132,7 +133,7 @@ impl Content {
         }
     }
 
-    /// How long it is, if it is not what the client sent.
+    /// Its length, if it is not the body that the client sent.
     pub(crate) fn replaced_length(&self) -> Option<u64> {
         match self {
             Self::Whole(body) => body.replaced_length(),
@@ -140,7 +141,7 @@ impl Content {
         }
     }
 
-    /// What becomes of it when it is not wanted after all.
+    /// Drains the unread part of a body that is not forwarded after all.
     pub(crate) fn drain(self, drained: DrainedBody) {
         match self {
             Self::Unread(body) => drained.drain(body),

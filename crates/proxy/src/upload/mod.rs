@@ -1,5 +1,5 @@
-//! Bodies of requests on their way to the upstream: as they come, read to their end, or signed
-//! again chunk by chunk.
+//! Bodies of requests on their way to the upstream: sent as they arrive, read to their end, or
+//! signed again chunk by chunk.
 
 mod body;
 mod buffer;

@@ -1,5 +1,5 @@
-//! Bodies whose data is changed, or held back, on its way: the frames around it are the same for
-//! every such body.
+//! Bodies whose data is changed or withheld on its way; the handling of their frames is the same
+//! for all of them.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -17,44 +17,44 @@ use crate::signing::{ChunkError, ChunkSigner, MAX_CHUNK};
 /// Errors of bodies, in the form that hyper takes.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
-/// What a body gives when it is polled.
+/// The result of polling a body.
 pub(crate) type PolledFrame = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
-/// Why a body was broken off, for the response to the client.
+/// Why a body was aborted, for the response to the client.
 pub(crate) type UploadFault = Arc<OnceLock<Fault>>;
 
-/// A fault that was found while a body was sent.
+/// A problem found while a body was sent.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// A chunk could not be signed.
     Chunk(ChunkError),
-    /// What was found in it is refused, or it exceeds the budget.
+    /// Its content is refused, or it exceeds the budget.
     Refused(Blocked),
 }
 
-/// What one body whose chunks are signed may hold: a chunk as it came and as it goes.
+/// Bytes that one body whose chunks are signed may hold: a chunk as received and as sent.
 #[expect(clippy::cast_possible_truncation, reason = "two megabytes")]
 pub(crate) const CHUNK_ROOM: u32 = 2 * MAX_CHUNK as u32;
-/// Bytes of a push that are inflated before other requests have their turn.
+/// Bytes of a push that are inflated before other requests get their turn.
 const EFFORT: usize = 1024 * 1024;
 
-/// What becomes of the data of one body.
+/// How the data of one body is rewritten.
 pub(super) enum Rewrite {
-    /// Its chunks are signed again as they pass: at most one chunk of it waits here.
+    /// Its chunks are signed again as they pass: at most one chunk is held here.
     Sign { signer: Box<ChunkSigner>, signed: BytesMut },
-    /// The last bytes of a push wait for the proof that it loses no commit. All others pass as they
-    /// come.
+    /// The last bytes of a push are withheld until it is proven that the push loses no commit. All
+    /// others pass as they arrive.
     Prove {
         proof: Box<Proof>,
-        /// What has come and was not read.
+        /// Data that has arrived and was not read yet.
         data: Bytes,
-        /// Others have their turn first.
+        /// Whether other requests get their turn first.
         tired: bool,
     },
 }
 
 impl Rewrite {
-    /// Takes the data that follows; what can be sent now.
+    /// Takes more data. Returns the data that can be sent now.
     fn push(&mut self, more: Bytes) -> Result<Bytes, Fault> {
         match self {
             Self::Sign { signer, signed } => {
@@ -68,8 +68,8 @@ impl Rewrite {
         }
     }
 
-    /// What else can be sent of the data that was taken, nothing where it is held back; `None` if
-    /// more must come first.
+    /// Returns more of the data taken that can be sent, which is empty while data is withheld;
+    /// `None` if more data must arrive first.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
         let Self::Prove { proof, data, tired } = self else { return Poll::Ready(None) };
         if std::mem::take(tired) {
@@ -85,7 +85,7 @@ impl Rewrite {
         Poll::Ready(Some(passed.map_err(Fault::Refused)))
     }
 
-    /// What is left to send when the body has ended.
+    /// Returns the data that is left to send when the body has ended.
     fn finish(&mut self) -> Result<Bytes, Fault> {
         match self {
             Self::Sign { signer, signed } => {
@@ -102,12 +102,12 @@ pub(super) struct Rewritten {
     rewrite: Rewrite,
     state: State,
     fault: UploadFault,
-    /// Its end is when it is known whether there is a fault.
+    /// Dropped once it is known whether there is a fault.
     decided: Option<oneshot::Sender<Infallible>>,
     _room: OwnedSemaphorePermit,
 }
 
-/// How far a body is.
+/// The progress of a body.
 enum State {
     /// There may be more of it.
     Open,
@@ -118,7 +118,7 @@ enum State {
 }
 
 impl Rewritten {
-    /// Reports a failure in `fault`, and drops `decided` when it is known whether there is one.
+    /// Reports a fault in `fault`, and drops `decided` once it is known whether there is one.
     pub(super) fn new(
         rewrite: Rewrite,
         fault: UploadFault,
@@ -128,7 +128,7 @@ impl Rewritten {
         Self { rewrite, state: State::Open, fault, decided, _room: room }
     }
 
-    /// The next frame of the body whose frames `source` gives.
+    /// The next frame of the body whose frames `source` yields.
     pub(super) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
@@ -171,12 +171,12 @@ impl Rewritten {
         matches!(self.state, State::Done)
     }
 
-    /// Breaks the body off.
+    /// Aborts the body.
     fn fail(&mut self, fault: Fault) -> PolledFrame {
         self.state = State::Done;
         let error = fault.error();
-        // The first fault is the one to report, and it is there before anyone hears that there may
-        // be one.
+        // The first fault is the one to report. It is set before the receiver of `decided` is
+        // notified.
         let _ = self.fault.set(fault);
         self.decided = None;
         Poll::Ready(Some(Err(error)))

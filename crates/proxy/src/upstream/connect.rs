@@ -1,8 +1,8 @@
-//! One new connection: the name resolved once, the addresses checked, and exactly those connected
-//! to.
+//! Opens one connection: resolves the name once, checks the addresses, and connects to exactly
+//! those.
 //!
-//! Invariant: no address is connected to that the guard did not permit, and no name is looked up
-//! twice for one connection, so an answer that changes in between changes nothing.
+//! Invariant: connections go only to addresses that the guard permitted, and no name is looked up
+//! twice for one connection, so a DNS answer that changes in between has no effect.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -24,11 +24,11 @@ use super::sender::Sender;
 use crate::context::Context;
 use crate::services::{self, RelayError};
 
-/// How long an address may take before the next one is tried beside it.
+/// How long an address may take before the next one is tried in parallel.
 const STAGGER: Duration = Duration::from_millis(250);
-/// Addresses of one name that are tried at most.
+/// Maximum addresses of one name that are tried.
 const ADDRESSES: usize = 8;
-/// HTTP/2 connections with wide windows at once.
+/// Maximum HTTP/2 connections with wide windows at once.
 const WIDE: usize = 4;
 
 /// Where a request goes.
@@ -36,14 +36,14 @@ const WIDE: usize = 4;
 pub(crate) struct Destination {
     /// The host, as the gate permitted it.
     pub(crate) host: Arc<str>,
-    /// Whether TLS is spoken.
+    /// Whether the connection uses TLS.
     pub(crate) tls: bool,
-    /// The relay's socket, for a service of the host; it is spoken to without TLS, and no name is
+    /// The relay's socket, for a service of the host; the connection uses no TLS, and no name is
     /// resolved.
     pub(crate) service: Option<Arc<Path>>,
 }
 
-/// What may be spoken over a connection.
+/// The protocols that a connection may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Protocols {
     /// HTTP/2 where the upstream offers it, else HTTP/1.1.
@@ -52,7 +52,7 @@ pub(crate) enum Protocols {
     Http1(Option<RawLine>),
 }
 
-/// Makes connections.
+/// Opens connections.
 pub(crate) struct Dialer {
     context: Arc<Context>,
     any: TlsConnector,
@@ -100,7 +100,7 @@ impl Dialer {
         }
         let addresses = self.addresses(destination).await?;
         let stream = race(addresses).await?;
-        // Small requests must not wait for more.
+        // Small requests must not wait for more data.
         let _ = stream.set_nodelay(true);
         if !destination.tls {
             return http1(stream, protocols).await;
@@ -140,7 +140,7 @@ impl Dialer {
                 UpstreamError::of_text(Failure::Address, "the name has only private or reserved addresses")
             });
         }
-        // A request goes to the port that it came to.
+        // A request goes to the port that it arrived at.
         let listen = &self.context.listen;
         let port = if destination.tls { listen.https_port } else { listen.http_port };
         Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_dead_address_does_not_stop_a_living_one() {
+    async fn dead_address_does_not_block_a_live_one() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let living = listener.local_addr().unwrap();
         let dead = SocketAddr::new(living.ip(), 1);

@@ -1,24 +1,24 @@
-//! How an upstream fails.
+//! Failures of upstreams.
 //!
-//! Invariant: no text of a failure holds an upstream's own words. They could be anything that it
-//! was ever sent, a credential too, and what is here goes to the network log as it is.
+//! Invariant: no text of a failure contains an upstream's own words. They could be anything that it
+//! was ever sent, including a credential, and the text goes to the network log as it is.
 
 use std::error::Error;
 
-/// What failed, for programs.
+/// The kind of failure, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The name has no address.
     Dns,
-    /// No address took the connection.
+    /// No address accepted the connection.
     Connect,
     /// TLS failed, or the certificate is not the host's.
     Tls,
     /// Something took too long.
     Timeout,
-    /// The connection broke, or what came over it is no HTTP.
+    /// The connection broke, or the data received over it is not HTTP.
     Reset,
-    /// Every address is one that the guard refuses: the proxy's decision, not the upstream's fault.
+    /// The guard refuses every address: the proxy's decision, not the upstream's fault.
     Address,
     /// The same, and one of them is this machine's.
     OwnAddress,
@@ -37,7 +37,7 @@ impl Failure {
         }
     }
 
-    /// In a sentence for the client, free of what the proxy knows of its surroundings.
+    /// A sentence for the client, which reveals nothing that the proxy knows about its environment.
     pub(crate) fn sentence(self) -> &'static str {
         match self {
             Self::Dns => "its name could not be resolved: check the spelling, or try again later",
@@ -46,17 +46,17 @@ impl Failure {
                 "it did not prove with a valid certificate that it is this host; where a company signs certificates itself, `upstream.extra_roots` in .sandbox/sandbox.yaml names its authority"
             }
             Self::Timeout => "it did not answer in time",
-            Self::Reset => "the connection broke, or its answer was no HTTP",
+            Self::Reset => "the connection broke, or its answer was not HTTP",
             Self::Address | Self::OwnAddress => "its address is private or reserved",
         }
     }
 }
 
-/// What precedes words of the upstream's in the texts of other crates: in h2's, why it ends a
-/// connection; in rustls', whom its certificate is for.
+/// Texts that precede words of the upstream in the messages of other crates: in h2's, why it ends a
+/// connection; in rustls', which names its certificate is for.
 const BEFORE_ITS_WORDS: [&str; 2] = [" (b\"", "; certificate is"];
 
-/// A failure in the words of the log.
+/// A failure, in the words of the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct UpstreamError {
@@ -65,13 +65,13 @@ pub(crate) struct UpstreamError {
 }
 
 impl UpstreamError {
-    /// A failure and what it came from, its causes included.
+    /// A failure with the whole chain of its causes.
     pub(crate) fn new(kind: Failure, cause: &(dyn Error + 'static)) -> Self {
         let mut texts: Vec<String> = Vec::new();
         let mut next = Some(cause);
         while let Some(cause) = next {
             let text = without_number(without_its_words(cause.to_string()));
-            // Wrappers repeat what they wrap.
+            // Wrappers repeat the text that they wrap.
             if !texts.iter().any(|known| known.contains(&text)) {
                 texts.push(text);
             }
@@ -92,7 +92,7 @@ impl UpstreamError {
         Self { kind, text: format!("{begin}: {what}") }
     }
 
-    /// What failed.
+    /// The kind of failure.
     pub(crate) fn kind(&self) -> Failure {
         self.kind
     }
@@ -108,7 +108,7 @@ fn without_its_words(mut text: String) -> String {
     text
 }
 
-/// The words of the operating system, without the number that it gives them.
+/// The message of the operating system, without its error number.
 fn without_number(mut text: String) -> String {
     if let Some(at) = text.rfind(" (os error ").filter(|_| text.ends_with(')')) {
         text.truncate(at);
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_an_upstreams_own_words_is_reported() {
+    fn words_of_an_upstream_are_not_reported() {
         let reset = Error::other(
             "connection error received: not a result of an error (b\"x (os error 1) (b\\\"bad token ghp_Real\\\")\")",
         );
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_read_as_the_log_has_them() {
+    fn failures_have_the_text_of_the_log() {
         let refused = Error::from_raw_os_error(111);
         let wrapped = Error::other(Error::from_raw_os_error(113));
         let cases: [(Failure, &Error, &str); 4] = [

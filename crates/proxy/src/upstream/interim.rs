@@ -1,8 +1,8 @@
-//! Bounds how many interim answers (1xx) an HTTP/2 upstream may send.
+//! Bounds how many interim responses (1xx) an HTTP/2 upstream may send.
 //!
-//! h2 keeps each of them until it is asked for, hyper never does, and no window covers heads:
-//! without a bound an upstream could fill the memory. HTTP/1 needs none of this, since hyper drops
-//! interim answers as it reads them.
+//! h2 keeps each of them until it is fetched, which hyper never does, and no window covers heads:
+//! without a bound an upstream could fill the memory. HTTP/1 does not need a bound, since hyper
+//! drops interim responses as it reads them.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,11 +13,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::frames::{DATA, END_STREAM, FrameHead, Frames, HEADERS, RST_STREAM};
 
-/// Heads of one stream at most: interim answers, the answer itself, trailers.
+/// Maximum heads of one stream: interim responses, the response itself, trailers.
 const HEADS: u8 = 32;
-/// Streams that are followed at most. Beyond it all are forgotten: none of those that we gave up is
-/// seen to end.
+/// Maximum streams to follow. Beyond it all are forgotten: streams that we gave up are never seen
+/// to end.
 const STREAMS: usize = 1024;
+
 /// A connection to an upstream that fails when the upstream sends too many heads.
 pub(super) struct Guarded<S> {
     stream: S,
@@ -69,9 +70,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     }
 }
 
-/// The upstream sent more heads on one stream than any answer has.
+/// The upstream sent more heads on one stream than any response has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many interim answers")]
+#[error("too many interim responses")]
 struct Flood;
 
 /// Counts the heads of each stream that has not ended.
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_upstream_that_never_comes_to_the_point_is_cut_off() {
+    async fn upstream_that_sends_endless_interim_responses_is_cut_off() {
         let (client, mut upstream) = tokio::io::duplex(64 * 1024);
         tokio::spawn(async move {
             upstream.write_all(&frame(4, 0, 0, b"")).await.unwrap();

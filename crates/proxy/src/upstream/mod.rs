@@ -1,4 +1,4 @@
-//! The way to upstreams: resolve, guard, connect, verify, and keep connections for the next
+//! Connections to upstreams: resolve, guard, connect, verify, and keep connections for the next
 //! request.
 
 mod connect;

@@ -1,4 +1,4 @@
-//! Connections that stay open for the next request, bounded over all hosts together.
+//! A pool of connections that stay open for the next request, bounded over all hosts together.
 //!
 //! An HTTP/1 connection is in the pool only while it is idle; an HTTP/2 connection stays in it and
 //! is shared. Invariant: never more than `capacity` connections are idle, and none for longer than
@@ -25,24 +25,24 @@ use crate::upload::Upload;
 
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(30);
-/// How long an HTTP/1 connection may take to be ready again after an answer.
+/// How long an HTTP/1 connection may take to be ready again after a response.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long a client may take to read what came over a shared connection before new requests avoid
-/// that connection: unread data fills the connection's flow-control window, which then blocks every
-/// answer on it.
+/// How long a client may take to read data from a shared connection before new requests avoid that
+/// connection: unread data fills the connection's flow-control window, which then blocks every
+/// response on it.
 const SLOW: Duration = Duration::from_millis(100);
-/// Requests on one HTTP/2 connection at most; the upstream may set less.
+/// Maximum requests on one HTTP/2 connection; the upstream may allow fewer.
 const SHARED: usize = 100;
-/// Hosts that are remembered to speak HTTP/1.1 only.
+/// Maximum hosts to remember as HTTP/1.1 only.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
 /// The pool. It dials when it has no connection.
 pub(crate) struct Pool {
     dialer: Dialer,
     capacity: usize,
-    /// Held for a moment at a time, never while something is awaited.
+    /// Held only briefly, never across an await.
     connections: Mutex<Connections>,
-    /// Something became idle.
+    /// Notified when a connection became idle.
     idled: Notify,
 }
 
@@ -51,7 +51,8 @@ struct Connections {
     /// Oldest first.
     idle: Vec<Idle>,
     shared: Vec<Shared>,
-    /// One dial at a time to a host that may speak HTTP/2: the others can share what comes of it.
+    /// One dial at a time to a host that may speak HTTP/2: the other requests can share the
+    /// connection.
     dialing: HashMap<Destination, Arc<tokio::sync::Mutex<()>>>,
     http1_only: LruCache<Destination, ()>,
 }
@@ -73,15 +74,15 @@ struct Shared {
 
 /// One request's part in a shared connection.
 struct Share {
-    /// Of the connection.
+    /// The id of the connection.
     id: u64,
     reader: Arc<Reader>,
 }
 
-/// Whether the client of one request reads its answer.
+/// Whether the client of one request reads its response.
 #[derive(Debug, Default)]
 struct Reader {
-    /// Since when it has had a part of the answer without asking for more; `None` while it waits
+    /// Since when it has had a part of the response without asking for more; `None` while it waits
     /// for the upstream.
     delivered: Mutex<Option<Instant>>,
 }
@@ -97,7 +98,8 @@ impl Reader {
     }
 }
 
-/// A wish to dial. The last one for a destination takes its entry away, also when it is abandoned.
+/// A request for a turn to dial. The last one for a destination removes its entry, even if
+/// abandoned.
 struct Turn<'a> {
     pool: &'a Pool,
     destination: &'a Destination,
@@ -137,7 +139,7 @@ impl Pool {
         Arc::new(Self { dialer, capacity, connections: Mutex::new(connections), idled: Notify::new() })
     }
 
-    /// A connection to `destination`: one that is there, else a new one.
+    /// A connection to `destination`: an existing one, else a new one.
     pub(crate) async fn lease(self: &Arc<Self>, destination: &Destination) -> Result<Lease, UpstreamError> {
         if let Some(lease) = self.take(destination) {
             return Ok(lease);
@@ -155,7 +157,7 @@ impl Pool {
         self.lease_new(destination).await
     }
 
-    /// A new connection to `destination`, whatever there is.
+    /// A new connection to `destination`, even if one exists.
     pub(crate) async fn lease_new(
         self: &Arc<Self>,
         destination: &Destination,
@@ -164,7 +166,7 @@ impl Pool {
         Ok(self.adopt(destination, sender))
     }
 
-    /// A new HTTP/1.1 connection that is never shared nor kept, for an upgrade, or for a request
+    /// A new HTTP/1.1 connection that is neither shared nor kept, for an upgrade, or for a request
     /// that begins with `line`.
     pub(crate) async fn lease_http1(
         self: &Arc<Self>,
@@ -181,7 +183,8 @@ impl Pool {
         })
     }
 
-    /// Closes what was idle for too long, until it is dropped. It sleeps while nothing is idle.
+    /// Closes connections that were idle for too long, until the future is dropped. Sleeps while
+    /// nothing is idle.
     pub(crate) async fn expire(&self) {
         loop {
             match self.next_expiry() {
@@ -195,13 +198,13 @@ impl Pool {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection that is there.
+    /// A lease of an existing connection.
     fn take(self: &Arc<Self>, destination: &Destination) -> Option<Lease> {
         let (sender, shared) = self.lock().take(destination)?;
         Some(self.lend(destination, sender, shared, true))
     }
 
-    /// A connection that was made just now.
+    /// A lease of a new connection.
     fn adopt(self: &Arc<Self>, destination: &Destination, sender: Sender) -> Lease {
         let shared = self.lock().adopt(destination, &sender);
         self.lend(destination, sender, shared, false)
@@ -223,7 +226,7 @@ impl Pool {
         }
     }
 
-    /// The right to dial, where only one at a time should; none where each may.
+    /// The right to dial, if only one request at a time should; `None` if each may.
     fn turn<'a>(&'a self, destination: &'a Destination) -> Option<Turn<'a>> {
         let mut connections = self.lock();
         if !destination.tls || connections.http1_only.get(destination).is_some() {
@@ -256,7 +259,8 @@ impl Pool {
         self.idled.notify_one();
     }
 
-    /// When the oldest idle connection is to be closed, after closing those that are due.
+    /// Closes the connections that are due, and returns the time at which the oldest idle one is to
+    /// be closed.
     fn next_expiry(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut connections = self.lock();
@@ -314,8 +318,8 @@ impl Connections {
         Some(Share { id, reader })
     }
 
-    /// Takes out what exceeds `capacity`, the longest idle first. The caller drops it after the
-    /// lock is free.
+    /// Removes the connections that exceed `capacity`, the longest idle first. The caller drops
+    /// them after releasing the lock.
     fn evict(&mut self, capacity: usize) -> (Vec<Idle>, Vec<Shared>) {
         let mut evicted = (Vec::new(), Vec::new());
         while self.idle.len() + self.shared.iter().filter(|shared| !shared.is_used()).count() > capacity {
@@ -360,21 +364,21 @@ impl Lease {
         sender.send(request).await.map_err(SendError::from)
     }
 
-    /// The client has a part of the answer, and has not asked for more yet.
+    /// Records that the client has a part of the response, and has not asked for more yet.
     pub(crate) fn delivered(&self) {
         if let Some(Share { reader, .. }) = &self.shared {
             reader.set_delivered(Some(Instant::now()));
         }
     }
 
-    /// The client waits for more of the answer.
+    /// Records that the client waits for more of the response.
     pub(crate) fn waiting(&self) {
         if let Some(Share { reader, .. }) = &self.shared {
             reader.set_delivered(None);
         }
     }
 
-    /// The answer was read to its end: the connection may serve again.
+    /// The response was read to its end: the connection may be used again.
     pub(crate) fn finish(mut self) {
         let Some(Sender::Http1(mut sender)) = self.sender.take() else {
             return;
@@ -411,7 +415,7 @@ impl Drop for Lease {
 pub(crate) struct SendError {
     /// The request, if none of it was sent.
     pub(crate) request: Option<Box<Request<Upload>>>,
-    /// What went wrong.
+    /// The error, if there is one.
     pub(crate) error: Option<hyper::Error>,
 }
 

@@ -1,8 +1,8 @@
 //! A request line that hyper cannot hold.
 //!
-//! `http::Uri` takes no `"`, `<` or `>`, which clients send in queries. Such a request has a
-//! connection of its own, on which the line that hyper writes is exchanged for the one that the
-//! client sent.
+//! `http::Uri` accepts no `"`, `<` or `>`, which clients send in queries. Such a request has its
+//! own connection, on which the line that hyper writes is replaced with the one that the client
+//! sent.
 
 use std::io;
 use std::pin::Pin;
@@ -19,12 +19,12 @@ pub(crate) struct RawLine {
     pub(crate) sent: Vec<u8>,
 }
 
-/// A connection for one request, which begins with another line than hyper writes.
+/// A connection for one request, which begins with a different line than hyper writes.
 pub(super) struct WithRawLine<S> {
     stream: S,
-    /// What hyper writes first; empty when it has.
+    /// The line that hyper writes first; empty once it was written.
     written: Vec<u8>,
-    /// What is to be sent before all else, and how much of it was.
+    /// The line to send before all else, and how much of it was sent.
     first: Vec<u8>,
     sent: usize,
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_line_is_exchanged() {
+    async fn request_line_is_replaced() {
         // So small that the line does not fit at once.
         let (near, mut far) = tokio::io::duplex(4);
         let reading = tokio::spawn(async move {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_line_is_not_sent() {
+    async fn unexpected_request_line_is_refused() {
         let (near, _far) = tokio::io::duplex(64);
         let mut stream = WithRawLine::new(near, line());
         assert!(stream.write_all(b"GET / HTTP/1.1\r\n").await.is_err());

@@ -16,23 +16,22 @@ use super::error::{Failure, UpstreamError};
 use super::interim::Guarded;
 use crate::upload::Upload;
 
-/// Bytes of an HTTP/1 response head at most, and of what is read ahead of a slow client.
+/// Maximum bytes of an HTTP/1 response head, and of data read ahead of a slow client.
 const BUFFER: usize = 64 * 1024;
-/// Headers of a response at most.
+/// Maximum headers of a response.
 const HEADERS: usize = 256;
-/// What an upstream may send on one HTTP/2 stream, and on a whole connection, before the client has
-/// read it: on a wide connection enough for a fast upstream far away.
+/// Bytes that an upstream may send on one HTTP/2 stream, and on a whole connection, before the
+/// client has read them: on a wide connection, enough for a fast upstream far away.
 const WIDE_STREAM: u32 = 2 * 1024 * 1024;
 const WIDE_CONNECTION: u32 = 4 * 1024 * 1024;
-/// The same on all others: there may be as many of them as requests, and their windows must not
-/// fill the memory.
+/// The same on all other connections: there may be as many of them as requests, and their windows
+/// must not fill the memory.
 const NARROW: u32 = 64 * 1024 - 1;
-/// How often a connection with streams in progress is asked whether it still lives, and how long it
-/// may take to say so.
+/// How often a connection with streams in progress is pinged, and how long the response may take.
 const PING: Duration = Duration::from_mins(1);
 const PONG: Duration = Duration::from_secs(20);
 
-/// Sends requests over a connection. The connection itself runs as a task of its own until the last
+/// Sends requests over a connection. The connection itself runs in its own task until the last
 /// sender is dropped.
 #[derive(Debug)]
 pub(crate) enum Sender {

@@ -1,5 +1,5 @@
-//! Clients that take all they can get and give nothing back: the program stays far below the memory
-//! of its container.
+//! Clients that use all that the limits admit and leave their requests or responses unfinished: the
+//! memory of the program stays far below the limit of its container.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use tokio::time::timeout;
 
 use crate::harness::{Body, Proxy, Setup, TIMEOUT, get, peak_memory, streaming_body};
 
-/// Connections that the limits let in.
+/// Connections that the limits admit.
 const CONNECTIONS: usize = 256;
-/// Requests that they let in.
+/// Requests that the limits admit.
 const REQUESTS: usize = 512;
-/// More than any window or buffer.
+/// Larger than any window or buffer.
 const LARGE: usize = 64 * 1024 * 1024;
-/// What the program may ever have had resident, in kilobytes: its container has 128 MiB.
-const MOST: u64 = 96_000;
-/// How long a request that is not to be answered is given to get as far as it can.
+/// The peak resident memory that the program may reach, in kilobytes; its container has 128 MiB.
+const MAX_PEAK_KB: u64 = 96_000;
+/// The time for requests that get no response to progress as far as they can.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// An HTTP/2 connection whose streams take no byte of a body.
-async fn deaf(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
+/// Opens an HTTP/2 connection whose streams accept no byte of a response body.
+async fn connect_without_reading(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
     let stream = proxy.tls(server_name, &["h2"]).await.unwrap();
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(0)
@@ -39,17 +39,18 @@ async fn deaf(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
     sender
 }
 
-/// As many connections as are let in, each for the name that `name` makes of its number.
-async fn crowd(proxy: &Proxy, name: impl Fn(usize) -> String) -> Vec<http2::SendRequest<Body>> {
+/// Opens as many connections as the limits admit, each for the server name that `name` returns for
+/// its number.
+async fn connect_all(proxy: &Proxy, name: impl Fn(usize) -> String) -> Vec<http2::SendRequest<Body>> {
     let made = stream::iter(0..CONNECTIONS).map(|number| {
         let name = name(number);
-        async move { deaf(proxy, &name).await }
+        async move { connect_without_reading(proxy, &name).await }
     });
     made.buffered(32).collect().await
 }
 
-/// A request with so many header lines, which is not let through.
-async fn deny(
+/// Sends a request with `lines` header lines that the proxy refuses.
+async fn send_denied(
     client: &http2::SendRequest<Body>,
     url: &str,
     lines: usize,
@@ -62,9 +63,8 @@ async fn deny(
     client.clone().send_request(Request::from_parts(parts, body)).await
 }
 
-/// The answers that come until none comes any more: whoever reads none of their bodies does not get
-/// all.
-async fn answered<F>(mut asked: FuturesUnordered<F>) -> Vec<Response<Incoming>>
+/// Collects responses until no more arrive. Some never do, because none of the bodies is read.
+async fn collect_responses<F>(mut asked: FuturesUnordered<F>) -> Vec<Response<Incoming>>
 where
     F: Future<Output = hyper::Result<Response<Incoming>>>,
 {
@@ -78,48 +78,48 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unread_answers() {
+async fn unread_responses_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
-    let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
+    let clients = connect_all(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..64).flat_map(|_| clients.iter());
     let asked: FuturesUnordered<_> =
-        requests.map(|client| deny(client, "https://evil.example/", 0)).collect();
-    let held = answered(asked).await;
+        requests.map(|client| send_denied(client, "https://evil.example/", 0)).collect();
+    let held = collect_responses(asked).await;
     for status in [403, 503] {
         assert!(held.iter().any(|response| response.status() == status), "{status}");
     }
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(held);
     drop(clients);
     proxy.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_of_very_many_lines() {
+async fn heads_of_very_many_lines_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
-    let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
+    let clients = connect_all(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..2).flat_map(|_| clients.iter());
-    // Each of them is one byte on the wire.
-    let asked = requests.map(|client| deny(client, "https://evil.example/", 1500)).collect();
-    let held = answered(asked).await;
+    // Each header line is one byte on the wire.
+    let asked = requests.map(|client| send_denied(client, "https://evil.example/", 1500)).collect();
+    let held = collect_responses(asked).await;
     assert!(held.iter().any(|response| response.status() == 431));
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(held);
     drop(clients);
     proxy.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_without_a_reader() {
+async fn uploads_without_a_reader_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
-    let clients = crowd(&proxy, |_| "a.example".to_owned()).await;
-    // The upstream reads nothing of these; of the others, which the gate refuses, the proxy itself
-    // reads some.
+    let clients = connect_all(&proxy, |_| "a.example".to_owned()).await;
+    // The upstream does not read the bodies of the first path; the gate refuses the second, whose
+    // bodies the proxy itself reads in part.
     let paths = ["https://a.example/wait", "https://b.example/"];
     let uploads = clients.iter().flat_map(|client| {
         paths.into_iter().cycle().take(16).map(|path| {
@@ -132,18 +132,18 @@ async fn uploads_without_a_reader() {
     });
     let _ = timeout(3 * SETTLE, join_all(uploads)).await;
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(clients);
     proxy.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unread_downloads_from_many_hosts() {
+async fn unread_downloads_from_many_hosts_stay_below_the_memory_bound() {
     for alpn in ["h2", "http/1.1"] {
         let (mut setup, _upstream) = Setup::fresh(&["*.a.example"], &[alpn]).await;
         setup.policy = "domains: [\"*.a.example\"]";
         let (proxy, process) = setup.start_process().await;
-        let clients = crowd(&proxy, |number| format!("h{number}.a.example")).await;
+        let clients = connect_all(&proxy, |number| format!("h{number}.a.example")).await;
         let downloads = (0..REQUESTS).map(|number| {
             let number = number % CONNECTIONS;
             let mut client = clients[number].clone();
@@ -153,12 +153,12 @@ async fn unread_downloads_from_many_hosts() {
             }
         });
         let held = join_all(downloads).await;
-        // A busy machine may give up on some.
+        // Some may fail on a busy machine.
         let begun = held.iter().filter(|response| response.status() == 200).count();
         assert!(begun > REQUESTS / 2, "{alpn}: {begun}");
         let _ = timeout(SETTLE, std::future::pending::<()>()).await;
         let peak = peak_memory(process);
-        assert!(peak < MOST, "{alpn}: {peak} kB");
+        assert!(peak < MAX_PEAK_KB, "{alpn}: {peak} kB");
         drop(held);
         drop(clients);
         proxy.stop().await;
@@ -166,7 +166,7 @@ async fn unread_downloads_from_many_hosts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_that_never_end() {
+async fn heads_that_never_end_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
     let head = format!("GET / HTTP/1.1\r\nHost: a.example\r\nX: {}", "x".repeat(60 * 1024));
@@ -178,7 +178,7 @@ async fn heads_that_never_end() {
     let clients = join_all(clients).await;
     let _ = timeout(SETTLE, std::future::pending::<()>()).await;
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(clients);
     proxy.stop().await;
 }

@@ -1,5 +1,5 @@
-//! What arrives is what was sent, and what was judged: targets that hyper cannot hold, headers that
-//! name another path, answers in codings that the proxy does not undo.
+//! The upstream gets what the client sent and the gate judged: targets that hyper cannot hold,
+//! headers that name another path, responses in codings that the proxy does not decode.
 
 use allowlist::HostPattern;
 use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
@@ -20,7 +20,7 @@ async fn get(proxy: &Proxy, target: &str, more: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_query_travels_as_it_came() {
+async fn query_is_forwarded_unchanged() {
     let (address, mut seen) = plain_capture(OK).await;
     let mut setup = Setup::new(Pki::new(), address);
     setup.policy = "url_prefixes: [{host: a.example, path: '/find?q=*'}, {host: a.example, path: '/?x'}]";
@@ -55,7 +55,8 @@ async fn a_query_travels_as_it_came() {
     proxy.stop().await;
 }
 
-/// The body of such a request is not lost, and the next one on the connection is judged by itself.
+/// The body of a request with a raw query is not lost, and the next request on the connection is
+/// judged separately.
 #[tokio::test]
 async fn raw_query_is_not_reused_by_the_next_request() {
     let (address, mut seen) = plain_capture(OK).await;
@@ -73,7 +74,7 @@ async fn raw_query_is_not_reused_by_the_next_request() {
     proxy.stop().await;
 }
 
-/// One header of a request: `:path`, in a literal that is not kept, and those before it.
+/// The HEADERS frame of a GET request, with authority and path as literals without indexing.
 fn http2_request(stream: u8, path: &str) -> Vec<u8> {
     let literal = |index: u8, text: &str| {
         let length = u8::try_from(text.len()).unwrap();
@@ -85,7 +86,7 @@ fn http2_request(stream: u8, path: &str) -> Vec<u8> {
     [&[0, 0, length, 1, 5, 0, 0, 0, stream], block.as_slice()].concat()
 }
 
-/// A connection to `a.example` over which HTTP/2 can be spoken by hand.
+/// Opens a connection to `a.example` over which HTTP/2 frames are written by hand.
 async fn http2(proxy: &Proxy) -> TlsStream<TcpStream> {
     let mut stream = proxy.tls("a.example", &["h2"]).await.unwrap();
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -94,7 +95,7 @@ async fn http2(proxy: &Proxy) -> TlsStream<TcpStream> {
     stream
 }
 
-/// hyper's HTTP/2 cannot hold these: the client is asked to try HTTP/1.1.
+/// hyper's HTTP/2 cannot hold such a target: the reset asks the client to use HTTP/1.1.
 #[tokio::test]
 async fn unreadable_http2_request_is_reset_and_recorded() {
     let (setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
@@ -121,10 +122,10 @@ async fn unreadable_http2_request_is_reset_and_recorded() {
     proxy.stop().await;
 }
 
-/// h2 cuts off a fragment before anybody sees it, so it cannot be refused as over HTTP/1. What is
-/// left is what is judged, sent and recorded.
+/// h2 removes a fragment before any of our code sees it, so it cannot be refused as over HTTP/1.
+/// The rest of the target is judged, sent and recorded.
 #[tokio::test]
-async fn over_http2_a_fragment_is_not_judged_sent_or_recorded() {
+async fn fragment_over_http2_is_not_judged_sent_or_recorded() {
     let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.policy = "url_prefixes: [{host: a.example, path: /open}, {host: a.example, path: '/open?*'}]";
     let proxy = setup.start().await;
@@ -160,7 +161,7 @@ async fn over_http2_a_fragment_is_not_judged_sent_or_recorded() {
 }
 
 #[tokio::test]
-async fn a_path_does_not_hide_in_a_header_where_paths_count() {
+async fn path_overriding_headers_are_removed_where_rules_restrict_paths() {
     let overriding =
         "X-Original-URL: /admin\r\nX_Rewrite_Url: /admin\r\nX-Forwarded-Uri: /admin\r\nX-Kept: 1\r\n";
     for (policy, travels) in [
@@ -181,7 +182,7 @@ async fn a_path_does_not_hide_in_a_header_where_paths_count() {
     }
 }
 
-/// A proxy that knows of a token for `a.example`, in plain text too, or of none.
+/// Starts a proxy that has a token for `a.example` if it is `known`, for plain text too.
 async fn with_token(address: std::net::Ipv4Addr, known: bool) -> Proxy {
     let mut setup = Setup::new(Pki::new(), address);
     if known {
@@ -198,7 +199,7 @@ async fn with_token(address: std::net::Ipv4Addr, known: bool) -> Proxy {
 }
 
 #[tokio::test]
-async fn an_answer_in_an_unknown_transfer_coding_is_refused() {
+async fn response_in_an_unknown_transfer_coding_is_refused() {
     for answer in [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
@@ -214,7 +215,7 @@ async fn an_answer_in_an_unknown_transfer_coding_is_refused() {
 }
 
 #[tokio::test]
-async fn a_header_that_is_named_by_a_value_goes() {
+async fn response_header_whose_name_is_a_secret_is_removed() {
     let answer = "HTTP/1.1 200 OK\r\nghp_TheRealTokenOfThisTest0123456789: 1\r\nX-Kept: 1\r\nContent-Length: 0\r\n\r\n";
     for known in [true, false] {
         let (address, _seen) = plain_capture(answer).await;
@@ -230,7 +231,7 @@ async fn a_header_that_is_named_by_a_value_goes() {
 }
 
 #[tokio::test]
-async fn names_of_the_machine_itself_are_refused_whatever_dns_says() {
+async fn localhost_names_are_refused() {
     let (address, _seen) = plain_capture(OK).await;
     let mut setup = Setup::new(Pki::new(), address);
     setup.policy = "domains: ['*']";

@@ -1,4 +1,4 @@
-//! The budget of a policy: held to the request, whatever the requests are.
+//! The budget of a policy is enforced to the exact request, for every kind of request.
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
@@ -46,13 +46,13 @@ async fn parallel_requests_pass_up_to_the_budget() {
     let policy = allowlist::Allowlist::from_yaml(policy, "policy.yaml").unwrap();
     proxy.command(&Command::SetPolicy { policy }).await;
     proxy.record(|event| matches!(event, Event::Policy { .. }).then_some(())).await;
-    assert_eq!(proxy.ask2(get("https://a.example/x")).await.status, 200, "what was used still counts");
+    assert_eq!(proxy.ask2(get("https://a.example/x")).await.status, 200, "earlier use still counts");
     assert_eq!(proxy.ask2(get("https://a.example/x")).await.status, 403);
     assert_eq!(traffic(proxy).await.requests, 8);
 }
 
 #[tokio::test]
-async fn a_body_is_broken_off_where_it_exceeds_the_budget() {
+async fn request_body_over_the_budget_is_cut_off() {
     for http2 in [true, false] {
         let (proxy, _upstream) = start("{domains: [a.example], budget: {sent: 1m, received: 1m}}").await;
         let ask = async |mut request: Request<Body>| {
@@ -74,16 +74,16 @@ async fn a_body_is_broken_off_where_it_exceeds_the_budget() {
             .await;
         assert_eq!(record.reason, Some(BlockReason::Budget));
         assert!(record.bytes_up <= 1 << 19, "{record:?}");
-        assert_eq!(ask(get("https://a.example/x")).await.status, 403, "then nothing passes");
+        assert_eq!(ask(get("https://a.example/x")).await.status, 403, "nothing passes afterwards");
     }
 }
 
 #[tokio::test]
-async fn a_response_is_broken_off_where_it_exceeds_the_budget() {
+async fn response_over_the_budget_is_cut_off() {
     let (proxy, _upstream) = start("{domains: [a.example], budget: {received: 1m}}").await;
     let response = proxy.http2("a.example").await.send_request(get("https://a.example/zeros?4194304")).await;
-    let read = timeout(TIMEOUT, response.unwrap().into_body().collect()).await.expect("it ends");
-    assert!(read.is_err(), "it is not taken for a whole one");
+    let read = timeout(TIMEOUT, response.unwrap().into_body().collect()).await.expect("the body ends");
+    assert!(read.is_err(), "the client sees an incomplete body");
     let record = proxy.request().await;
     assert_eq!((record.decision, record.status), (RequestOutcome::Error, Some(200)));
     assert!(record.bytes_down <= 1 << 20 && record.error.unwrap().starts_with("Budget: "));
@@ -91,7 +91,7 @@ async fn a_response_is_broken_off_where_it_exceeds_the_budget() {
 }
 
 #[tokio::test]
-async fn tokens_that_a_vendor_reports_count_and_the_next_request_is_refused() {
+async fn request_after_reported_tokens_use_up_the_budget_is_refused() {
     let (proxy, upstream) =
         start("{domains: [a.example], vendor_tools: {hosts: [a.example]}, budget: {output_tokens: 50}}")
             .await;
@@ -115,7 +115,7 @@ async fn tokens_that_a_vendor_reports_count_and_the_next_request_is_refused() {
 }
 
 #[tokio::test]
-async fn a_response_that_could_not_be_counted_is_not_passed_on() {
+async fn uncountable_response_is_not_passed_on_under_a_token_budget() {
     for (budget, expected) in [("{output_tokens: 50}", 502), ("{requests: 9}", 200)] {
         let policy =
             format!("{{domains: [a.example], vendor_tools: {{hosts: [a.example]}}, budget: {budget}}}");
@@ -123,7 +123,7 @@ async fn a_response_that_could_not_be_counted_is_not_passed_on() {
         assert_eq!(proxy.ask2(json("/exotic/v1/messages", "{}")).await.status, expected, "{budget}");
         let batch = proxy.ask2(json("/v1/messages/batches", "{}")).await;
         assert_eq!(batch.reason() == "budget", expected == 502, "its tokens come later: {batch:?}");
-        assert_eq!(proxy.ask2(get("https://a.example/exotic")).await.status, 200, "it asks no model");
+        assert_eq!(proxy.ask2(get("https://a.example/exotic")).await.status, 200, "not a request to a model");
     }
 }
 
@@ -136,10 +136,10 @@ async fn websocket_bytes_count_against_the_budget() {
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
-        answer.push(timeout(TIMEOUT, stream.read_u8()).await.expect("the 101 comes").unwrap());
+        answer.push(timeout(TIMEOUT, stream.read_u8()).await.expect("the 101 arrives").unwrap());
     }
     stream.write_all(&[0; 11]).await.unwrap();
-    let rest = timeout(TIMEOUT, stream.read_to_end(&mut answer)).await.expect("it is cut");
+    let rest = timeout(TIMEOUT, stream.read_to_end(&mut answer)).await.expect("the tunnel is cut off");
     drop((rest, stream));
     assert_eq!(proxy.ask2(get("https://a.example/x")).await.reason(), "budget");
     assert_eq!(traffic(&proxy).await.bytes_up, 11);

@@ -1,5 +1,5 @@
-//! Peers that send without end what costs them nothing: the program's memory stays as it is, and
-//! others are served.
+//! Peers that send an endless flood at no cost to themselves: the memory of the program does not
+//! grow, and other clients are served.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -15,15 +15,15 @@ use crate::harness::{
 
 /// Frames of a flood (RUSTSEC-2026-0258: each stayed in memory).
 const FRAMES: usize = 1_000_000;
-/// What the program may ever have had resident, in kilobytes.
-const MOST: u64 = 40_000;
+/// The peak resident memory that the program may reach, in kilobytes.
+const MAX_PEAK_KB: u64 = 40_000;
 
 fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
 }
 
-/// Writes `piece` so often, or until the other side has enough; whether all of it was taken.
+/// Writes `piece` `times` times, or until the peer stops reading; returns whether all was written.
 async fn flood(stream: &mut (impl AsyncWrite + Unpin), piece: &[u8], times: usize) -> bool {
     let block = piece.repeat(1000);
     for _ in 0..times / 1000 {
@@ -41,7 +41,7 @@ async fn is_served(proxy: &Proxy) -> bool {
     proxy.ask1(request).await.status == 200
 }
 
-/// A proxy in a process of its own, for two hosts of one upstream.
+/// Starts a proxy in a process of its own, for two hosts of one upstream.
 async fn start(upstream: &Upstream, pki: Pki) -> (Proxy, u32) {
     let mut setup = Setup::new(pki, upstream.address);
     setup.policy = "domains: [a.example, b.example]";
@@ -49,7 +49,7 @@ async fn start(upstream: &Upstream, pki: Pki) -> (Proxy, u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_frames_of_a_task_take_no_memory() {
+async fn empty_frames_of_a_task_do_not_grow_memory() {
     let pki = Pki::new();
     let upstream = Upstream::start(pki.server(&["a.example", "b.example"], &["h2", "http/1.1"])).await;
     let (proxy, process) = start(&upstream, pki).await;
@@ -65,14 +65,17 @@ async fn empty_frames_of_a_task_take_no_memory() {
     flood(&mut writing, &frame(0, 0, b""), FRAMES).await;
     assert!(is_served(&proxy).await);
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drained.abort();
     upstream.go_on();
     proxy.stop().await;
 }
 
-/// Answers each connection with `speak`.
-pub(crate) async fn speaking<F>(port: u16, speak: impl Fn(TcpStream) -> F + Send + 'static) -> Ipv4Addr
+/// Listens at a fresh address and runs `speak` on each connection.
+pub(crate) async fn serve_connections<F>(
+    port: u16,
+    speak: impl Fn(TcpStream) -> F + Send + 'static,
+) -> Ipv4Addr
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -87,13 +90,13 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_frames_of_an_origin_take_no_memory() {
-    // The control: without the flood the answer begins.
+async fn empty_frames_of_an_upstream_do_not_grow_memory() {
+    // The control: without the flood the response begins.
     for frames in [0, FRAMES] {
         let pki = Pki::new();
         let acceptor = TlsAcceptor::from(pki.server(&["a.example"], &["h2"]));
         let (flooded, mut all) = tokio::sync::mpsc::unbounded_channel();
-        let address = speaking(HTTPS, move |stream| {
+        let address = serve_connections(HTTPS, move |stream| {
             let (acceptor, flooded) = (acceptor.clone(), flooded.clone());
             async move {
                 let Ok(stream) = acceptor.accept(stream).await else {
@@ -124,7 +127,7 @@ async fn empty_frames_of_an_origin_take_no_memory() {
         }
         all.recv().await.unwrap();
         let peak = peak_memory(process);
-        assert!(peak < MOST, "{peak} kB");
+        assert!(peak < MAX_PEAK_KB, "{peak} kB");
         drop(answer);
         proxy.stop().await;
     }
@@ -132,12 +135,12 @@ async fn empty_frames_of_an_origin_take_no_memory() {
 
 fn settings() -> Vec<u8> {
     let mut settings = frame(4, 0, b"");
-    // On no stream.
+    // Settings belong to stream 0.
     settings[8] = 0;
     settings
 }
 
-/// Reads up to the head of a request.
+/// Reads up to and including the head of a request.
 async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<()> {
     stream.read_exact(&mut [0; 24]).await.ok()?;
     loop {
@@ -152,9 +155,9 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<()> {
     }
 }
 
-/// nono#1617: the answer to an upgrade was read without a bound.
+/// nono#1617: the response to an upgrade was read without a bound.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_is_answered_in_bounds() {
+async fn endless_response_head_is_refused_in_bounded_memory() {
     const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\
                            Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
     const PLAIN: &str = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
@@ -168,11 +171,11 @@ async fn an_upgrade_is_answered_in_bounds() {
         ("", "HTTP/1.1 100 Continue\r\n\r\n"),
     ] {
         for asked in [UPGRADE, PLAIN] {
-            let address = speaking(HTTP, move |mut stream| async move {
+            let address = serve_connections(HTTP, move |mut stream| async move {
                 let mut buffer = [0; 4096];
                 let _ = stream.read(&mut buffer).await;
                 let _ = stream.write_all(begin.as_bytes()).await;
-                // Until the proxy has enough.
+                // Until the proxy closes the connection.
                 while flood(&mut stream, again.as_bytes(), 1000).await {}
             })
             .await;
@@ -180,10 +183,10 @@ async fn an_upgrade_is_answered_in_bounds() {
             setup.limits.response_timeout_ms = Some(2000);
             let (proxy, process) = setup.start_process().await;
             let answer = raw(&proxy, asked.as_bytes());
-            let status = timeout(TIMEOUT, answer).await.expect("an answer comes").status();
+            let status = timeout(TIMEOUT, answer).await.expect("a response arrives").status();
             assert!([502, 504].contains(&status), "{begin:?} {again:?}: {status}");
             let peak = peak_memory(process);
-            assert!(peak < MOST, "{begin:?} {again:?}: {peak} kB");
+            assert!(peak < MAX_PEAK_KB, "{begin:?} {again:?}: {peak} kB");
             proxy.stop().await;
         }
     }

@@ -1,4 +1,4 @@
-//! What comes through, over each pair of protocols, and what happens when the upstream fails.
+//! Requests and responses over each pair of protocols, and failures of the upstream.
 
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt;
@@ -37,7 +37,7 @@ async fn every_pair_of_protocols_carries_a_request() {
 }
 
 #[tokio::test]
-async fn a_record_has_the_whole_story() {
+async fn record_has_every_field_of_the_request() {
     let (proxy, _upstream) = start(&["h2"]).await;
     let request = Request::post("https://a.example/echo?x=1").body(body("hello")).unwrap();
     assert_eq!(proxy.ask2(request).await.body, "hello");
@@ -57,7 +57,7 @@ async fn a_record_has_the_whole_story() {
 }
 
 #[tokio::test]
-async fn bodies_of_unknown_length_arrive_whole_whatever_the_method() {
+async fn bodies_of_unknown_length_arrive_whole_with_every_method() {
     const LENGTH: usize = 300_000;
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
@@ -78,7 +78,7 @@ async fn bodies_of_unknown_length_arrive_whole_whatever_the_method() {
 }
 
 #[tokio::test]
-async fn head_and_empty_answers_keep_their_length() {
+async fn response_to_head_keeps_its_length() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
         let answer =
@@ -95,7 +95,7 @@ async fn head_and_empty_answers_keep_their_length() {
 }
 
 #[tokio::test]
-async fn trailers_go_both_ways() {
+async fn trailers_are_forwarded_both_ways() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
         if alpn == "h2" {
@@ -108,7 +108,7 @@ async fn trailers_go_both_ways() {
         }
         let mut trailers = HeaderMap::new();
         trailers.insert("x-sum", HeaderValue::from_static("42"));
-        // Who merges trailers into the headers must not find these.
+        // An upstream that merges trailers into the headers must not find these.
         trailers.insert("authorization", HeaderValue::from_static("Bearer x"));
         trailers.insert("x-http-method-override", HeaderValue::from_static("DELETE"));
         let upload = streaming_body(4).with_trailers(std::future::ready(Some(Ok(trailers)))).boxed_unsync();
@@ -124,7 +124,7 @@ async fn trailers_go_both_ways() {
 }
 
 #[tokio::test]
-async fn alternative_services_are_not_announced_and_duplicates_stay() {
+async fn alt_svc_is_removed_and_duplicate_headers_are_kept() {
     let (proxy, _upstream) = start(&["h2", "http/1.1"]).await;
     let answer = proxy.ask2(get("https://a.example/alternative")).await;
     assert!(!answer.headers.contains_key("alt-svc"));
@@ -134,7 +134,7 @@ async fn alternative_services_are_not_announced_and_duplicates_stay() {
 }
 
 #[tokio::test]
-async fn a_method_cannot_hide_where_methods_count() {
+async fn method_overriding_headers_are_removed_where_rules_restrict_methods() {
     let (mut setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.policy = "url_prefixes: [{host: a.example, path: \"/headers*\", methods: [POST]}, {host: b.example, path: \"\"}]";
     let proxy = setup.start().await;
@@ -157,7 +157,7 @@ async fn a_method_cannot_hide_where_methods_count() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused() {
     for (alpn, most) in [("h2", 1), ("http/1.1", 2)] {
         let (proxy, upstream) = start(&[alpn]).await;
         for _ in 0..10 {
@@ -170,7 +170,7 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn requests_at_once_share_one_http2_connection() {
+async fn concurrent_requests_share_one_http2_connection() {
     let (proxy, upstream) = start(&["h2"]).await;
     let sender = proxy.http2("a.example").await;
     let requests = (0..50).map(|index| {
@@ -203,7 +203,7 @@ async fn pooled_connection_that_was_closed_is_replaced() {
 }
 
 #[tokio::test]
-async fn failures_have_names() {
+async fn upstream_failures_are_named() {
     let pki = Pki::new();
     let upstream = Upstream::start(pki.server(&["other.example"], &["h2"])).await;
     let mut setup = Setup::new(pki.clone(), upstream.address);
@@ -221,11 +221,11 @@ async fn failures_have_names() {
         let record = proxy.request().await;
         assert_eq!((record.decision, record.status), (RequestOutcome::Error, Some(502)));
         assert!(record.error.as_ref().is_some_and(|error| error.starts_with(begin)), "{record:?}");
-        assert!(!format!("{record:?}").contains("other.example"), "what the upstream says: {record:?}");
+        assert!(!format!("{record:?}").contains("other.example"), "text of the upstream: {record:?}");
     }
     proxy.stop().await;
 
-    // The proxy's neighbour has no listener.
+    // Nothing listens at the upstream's address.
     let proxy = Setup::new(pki.clone(), crate::harness::fresh_address()).start().await;
     let answer = raw(&proxy, b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
     assert_eq!(answer.status(), 502);
@@ -235,7 +235,7 @@ async fn failures_have_names() {
     assert_eq!(proxy.request().await.error.unwrap(), "Connection failed: Connection refused");
     proxy.stop().await;
 
-    // What comes back is no HTTP.
+    // The response is not HTTP.
     let (address, _seen) = plain_capture("nonsense\r\n\r\n").await;
     let proxy = Setup::new(pki, address).start().await;
     let answer = raw(&proxy, b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
@@ -244,7 +244,7 @@ async fn failures_have_names() {
 }
 
 #[tokio::test]
-async fn an_address_of_the_machine_is_refused_with_what_helps() {
+async fn host_address_is_refused_with_a_hint() {
     for is_own in [true, false] {
         let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
         if is_own {
@@ -264,7 +264,7 @@ async fn an_address_of_the_machine_is_refused_with_what_helps() {
 }
 
 #[tokio::test]
-async fn private_addresses_are_refused_unless_they_are_opened() {
+async fn private_address_that_is_not_allowed_is_refused() {
     let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.allow_addresses = vec!["10.0.0.0/8"];
     let proxy = setup.start().await;

@@ -1,4 +1,4 @@
-//! One identity: SNI, `:authority` and Host, per request and per stream.
+//! One host per request and stream: SNI, `:authority` and `Host` must agree.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ async fn start() -> (Proxy, Upstream) {
 }
 
 #[tokio::test]
-async fn plain_requests_name_one_host() {
+async fn plain_request_with_an_invalid_host_target_or_method_is_refused() {
     let (proxy, _upstream) = start().await;
-    // One of each outcome, and what hyper reads before us: the tables are in `http/identity.rs` and
-    // `http/head.rs`.
+    // One case of each outcome, and of what hyper parses before us; the full tables are in
+    // `http/identity.rs` and `http/head.rs`.
     let cases = [
         ("GET / HTTP/1.1\r\nHost: A.EXAMPLE.:80", 200, ""),
         ("GET http://a.example:80/ HTTP/1.1\r\nHost: a.example", 200, ""),
@@ -50,7 +50,7 @@ async fn plain_requests_name_one_host() {
 }
 
 #[tokio::test]
-async fn over_tls_the_host_is_that_of_the_handshake() {
+async fn host_other_than_that_of_the_handshake_is_refused() {
     let (proxy, _upstream) = start().await;
     for (host, status) in [
         ("a.example", 200),
@@ -68,7 +68,7 @@ async fn over_tls_the_host_is_that_of_the_handshake() {
 }
 
 #[tokio::test]
-async fn each_stream_of_a_connection_is_judged_by_itself() {
+async fn streams_of_a_connection_are_judged_separately() {
     let (proxy, _upstream) = start().await;
     let mut sender = proxy.http2("a.example").await;
     let cases: &[(&str, Option<&str>, u16)] = &[
@@ -95,7 +95,7 @@ async fn each_stream_of_a_connection_is_judged_by_itself() {
 }
 
 #[tokio::test]
-async fn a_refusal_over_http2_to_head_is_empty_and_the_connection_lives() {
+async fn refused_head_over_http2_gets_no_body_and_the_connection_stays_open() {
     let (proxy, _upstream) = start().await;
     let mut sender = proxy.http2("evil.example").await;
     for _ in 0..2 {
@@ -107,13 +107,13 @@ async fn a_refusal_over_http2_to_head_is_empty_and_the_connection_lives() {
 }
 
 #[tokio::test]
-async fn a_refused_upload_is_never_asked_for() {
+async fn refused_upload_gets_no_100_continue() {
     let (proxy, _upstream) = start().await;
     let head = "POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
     let answer = raw(&proxy, head.as_bytes()).await;
     assert_eq!(answer.status(), 403, "{answer:?}");
     assert_held!(!answer.0.contains("100 Continue"), "{answer:?}");
-    // The control: where the gate permits, the client gets its go-ahead.
+    // The control: an allowed request gets its `100 Continue`.
     let allowed = "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\nhello";
     let answer = raw(&proxy, allowed.as_bytes()).await;
     assert!(answer.0.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"), "{answer:?}");
@@ -121,7 +121,7 @@ async fn a_refused_upload_is_never_asked_for() {
 }
 
 #[tokio::test]
-async fn a_refused_upload_without_expect_gets_its_answer_and_the_connection_goes_on() {
+async fn refused_upload_without_expect_gets_its_response_and_the_connection_stays_open() {
     let (proxy, _upstream) = start().await;
     let mut sender = proxy.http1("evil.example").await;
     for _ in 0..2 {
@@ -154,7 +154,7 @@ async fn handshake_without_a_readable_server_name_is_refused() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_recorded_with_what_was_asked() {
+async fn refusal_is_recorded_with_host_and_target() {
     let (proxy, _upstream) = start().await;
     let answer = proxy.ask2(get("https://evil.example/leak?data=1")).await;
     assert_eq!(answer.status, 403);

@@ -1,4 +1,4 @@
-//! Limits: a clear answer at each, never a hang.
+//! Limits: a clear response at each, never a hang.
 
 use std::time::{Duration, Instant};
 
@@ -21,21 +21,21 @@ async fn limit(proxy: &Proxy) -> String {
     proxy.record(|event| if let Event::Limit { limit, .. } = event { Some(limit) } else { None }).await
 }
 
-async fn closes(mut stream: TcpStream) -> Vec<u8> {
+async fn read_until_closed(mut stream: TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
     let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("the proxy closes the connection");
     rest
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_closed() {
+async fn connection_above_the_limit_is_closed() {
     let (proxy, _upstream) = start(|limits| limits.connections = 2).await;
     let held =
         [TcpStream::connect(proxy.http()).await.unwrap(), TcpStream::connect(proxy.https()).await.unwrap()];
     let mut refused = TcpStream::connect(proxy.http()).await.unwrap();
-    // The refusal may come as a reset while this is written.
+    // The refusal may arrive as a reset during this write.
     let _ = refused.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
-    assert!(closes(refused).await.is_empty());
+    assert!(read_until_closed(refused).await.is_empty());
     assert_eq!(limit(&proxy).await, "connections");
     drop(held);
     let served = async {
@@ -43,16 +43,16 @@ async fn a_connection_too_many_is_closed() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(TIMEOUT, served).await.expect("a place becomes free");
+    timeout(TIMEOUT, served).await.expect("a slot becomes free");
     proxy.stop().await;
 }
 
 #[tokio::test]
-async fn limit_that_is_reached_just_before_the_owner_goes_is_recorded() {
+async fn limit_reached_just_before_the_owner_disconnects_is_recorded() {
     let (mut proxy, _upstream) = start(|limits| limits.connections = 1).await;
     let held = TcpStream::connect(proxy.http()).await.unwrap();
     let refused = TcpStream::connect(proxy.http()).await.unwrap();
-    assert!(closes(refused).await.is_empty());
+    assert!(read_until_closed(refused).await.is_empty());
     proxy.abandon().await;
     assert_eq!(limit(&proxy).await, "connections");
     drop(held);
@@ -61,12 +61,12 @@ async fn limit_that_is_reached_just_before_the_owner_goes_is_recorded() {
 async fn raw_status(proxy: &Proxy) -> u16 {
     let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
     let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
-    let answer = String::from_utf8(closes(stream).await).unwrap();
+    let answer = String::from_utf8(read_until_closed(stream).await).unwrap();
     answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
 #[tokio::test]
-async fn a_request_too_many_is_503() {
+async fn request_above_the_limit_is_503() {
     let (proxy, upstream) = start(|limits| limits.requests = 1).await;
     let client = proxy.http2("a.example").await;
     let mut waiting = client.clone();
@@ -90,7 +90,7 @@ async fn a_request_too_many_is_503() {
 }
 
 #[tokio::test]
-async fn a_head_that_dribbles_is_408() {
+async fn slow_head_is_408() {
     let (proxy, _upstream) = start(|limits| limits.head_timeout_ms = 300).await;
     let started = Instant::now();
     let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
@@ -100,12 +100,12 @@ async fn a_head_that_dribbles_is_408() {
             if write.write_all(&[*byte]).await.is_err() {
                 return;
             }
-            // tidy: sleep: a client that dribbles is what is tested.
+            // tidy: sleep: the slow client under test.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let mut answer = Vec::new();
-    // A write may fail before the answer is read.
+    // A write may fail before the response is read.
     let ((), _) = tokio::join!(dribble, read.read_to_end(&mut answer));
     assert!(String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 408 "), "{answer:?}");
     assert!(started.elapsed() < Duration::from_secs(5));
@@ -114,17 +114,17 @@ async fn a_head_that_dribbles_is_408() {
 }
 
 #[tokio::test]
-async fn silence_is_closed() {
+async fn silent_connection_is_closed() {
     let (proxy, _upstream) = start(|limits| limits.head_timeout_ms = 200).await;
     for address in [proxy.http(), proxy.https()] {
         let stream = TcpStream::connect(address).await.unwrap();
-        assert!(closes(stream).await.is_empty());
+        assert!(read_until_closed(stream).await.is_empty());
         assert_eq!(limit(&proxy).await, "head_timeout_ms");
     }
-    // Half of a hello is no better than none.
+    // A partial ClientHello does not extend the time.
     let mut stream = TcpStream::connect(proxy.https()).await.unwrap();
     stream.write_all(&[0x16, 3, 1, 2, 0, 1]).await.unwrap();
-    closes(stream).await;
+    read_until_closed(stream).await;
     proxy.stop().await;
 }
 
@@ -151,7 +151,7 @@ async fn idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn a_request_in_progress_is_not_idle() {
+async fn connection_with_an_open_request_is_not_idle() {
     let (proxy, upstream) = start(|limits| limits.idle_timeout_ms = 1000).await;
     let request = get("https://a.example/wait");
     let mut client = proxy.http2("a.example").await;
@@ -163,7 +163,7 @@ async fn a_request_in_progress_is_not_idle() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_does_not_answer_in_time_is_502() {
+async fn upstream_that_does_not_respond_in_time_is_502() {
     let (proxy, _upstream) = start(|limits| limits.response_timeout_ms = Some(200)).await;
     let answer = proxy.ask2(get("https://a.example/wait")).await;
     assert_eq!(
@@ -174,7 +174,7 @@ async fn an_upstream_that_does_not_answer_in_time_is_502() {
 }
 
 #[tokio::test]
-async fn a_stopping_proxy_lets_requests_end_but_not_for_ever() {
+async fn stopping_proxy_waits_for_requests_up_to_the_drain_limit() {
     let (proxy, _upstream) = start(|limits| limits.drain_ms = 300).await;
     let request = get("https://a.example/wait");
     let mut client = proxy.http2("a.example").await;
@@ -187,7 +187,7 @@ async fn a_stopping_proxy_lets_requests_end_but_not_for_ever() {
 }
 
 #[tokio::test]
-async fn an_owner_that_goes_cuts_requests_at_once_and_they_are_on_record() {
+async fn owner_that_disconnects_ends_requests_at_once_with_a_record() {
     let (mut proxy, _upstream) = start(|limits| limits.drain_ms = 600_000).await;
     let request = get("https://a.example/wait");
     let mut client = proxy.http2("a.example").await;
@@ -197,7 +197,7 @@ async fn an_owner_that_goes_cuts_requests_at_once_and_they_are_on_record() {
         _ => None,
     });
     let open = tokio::select! {
-        _ = &mut waiting => panic!("it waits"),
+        _ = &mut waiting => panic!("the request does not wait"),
         open = open => open,
     };
     assert_eq!(
@@ -210,7 +210,7 @@ async fn an_owner_that_goes_cuts_requests_at_once_and_they_are_on_record() {
 }
 
 #[tokio::test]
-async fn a_request_that_the_log_has_no_room_for_is_refused_and_refusals_take_no_room() {
+async fn request_over_the_log_limit_is_refused_and_refusals_do_not_count() {
     let (proxy, upstream) = start(|limits| limits.log_bytes = 5 * 800).await;
     for _ in 0..50 {
         let refused = get("https://a.example:444/");
@@ -230,7 +230,7 @@ async fn a_request_that_the_log_has_no_room_for_is_refused_and_refusals_take_no_
         }
     };
     assert_eq!(full, (503, Some(BlockReason::Limit)));
-    assert_eq!(ask().await, (503, Some(BlockReason::Limit)), "and so it stays");
+    assert_eq!(ask().await, (503, Some(BlockReason::Limit)), "the limit lasts");
     assert!((3..10).contains(&served), "{served}");
     assert_eq!(upstream.connections(), 1);
     proxy.stop().await;
@@ -246,7 +246,7 @@ async fn silent_owner_blocks_every_request() {
     };
     let mut client = proxy.http2("a.example").await;
     assert_eq!(ask(&mut client, "/").await.unwrap(), 200, "the control");
-    let cut = timeout(TIMEOUT, ask(&mut client, "/wait")).await.expect("it is cut");
+    let cut = timeout(TIMEOUT, ask(&mut client, "/wait")).await.expect("the request is cut off");
     assert!(cut.is_err(), "{cut:?}");
     let mut client = proxy.http2("a.example").await;
     assert_eq!(ask(&mut client, "/").await.unwrap(), 503);
@@ -258,7 +258,7 @@ async fn silent_owner_blocks_every_request() {
             }
         }
     };
-    timeout(TIMEOUT, back).await.expect("an owner that is back is served");
+    timeout(TIMEOUT, back).await.expect("requests pass once the owner is back");
     proxy.stop().await;
 }
 
@@ -275,13 +275,13 @@ async fn refusals_do_not_count_as_connections() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(TIMEOUT, served).await.expect("the place becomes free again");
+        timeout(TIMEOUT, served).await.expect("the slot becomes free again");
     }
     proxy.stop().await;
 }
 
 #[tokio::test]
-async fn few_connections_stay_open() {
+async fn pooled_connections_above_the_limit_are_closed() {
     for alpn in ["h2", "http/1.1"] {
         let names = ["a.example", "b.example", "c.example", "d.example", "e.example"];
         let (mut setup, upstream) = Setup::fresh(&names, &[alpn]).await;
@@ -304,7 +304,7 @@ async fn few_connections_stay_open() {
 }
 
 #[tokio::test]
-async fn request_without_room_for_its_record_is_refused() {
+async fn request_with_a_full_record_queue_is_refused() {
     let (mut setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.owner_reads = false;
     let proxy = setup.start().await;

@@ -1,5 +1,5 @@
-//! The proxy as its clients and its owner see it: real sockets on loopback, an upstream and a name
-//! server in this process.
+//! The proxy from the view of its clients and its owner: real sockets on loopback, an upstream and
+//! a name server in this process.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,8 +7,8 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
-/// Like `assert!`, for what a wall holds back: `$condition` is false only where an attack
-/// succeeded. The runner knows such a failure by its mark.
+/// Like `assert!`, for containment: `$condition` is false only where an attack succeeded. The test
+/// runner recognizes such a failure by its prefix.
 macro_rules! assert_held {
     ($condition:expr, $($message:tt)+) => {
         assert!($condition, "breach: {}", format_args!($($message)+))

@@ -1,4 +1,4 @@
-//! The memory of the program does not depend on how much goes through it.
+//! The memory of the program does not depend on the amount of traffic.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::floods::speaking;
+use crate::floods::serve_connections;
 use crate::harness::{Answer, HTTPS, Pki, Setup, empty, get, peak_memory, streaming_body};
 use crate::reflected;
 
-/// What goes through, each way and for each protocol.
+/// The bytes of one upload and of one download.
 const LARGE: usize = 128 * 1024 * 1024;
-/// What the program may ever have had resident, in kilobytes.
-const MOST: u64 = 40_000;
+/// The peak resident memory that the program may reach, in kilobytes.
+const MAX_PEAK_KB: u64 = 40_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_bodies_and_many_streams_stay_below_the_bound() {
@@ -34,7 +34,7 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     }
     assert_eq!(length, LARGE);
 
-    // Twenty clients that ask for much and do not read it.
+    // Twenty clients request large bodies and do not read them.
     let stalled = join_all((0..20).map(|_| async {
         let mut client = proxy.http2("a.example").await;
         let request = get(format!("https://a.example/zeros?{LARGE}"));
@@ -42,7 +42,7 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
         (client, response)
     }))
     .await;
-    // Another one is not held up by them, once it shows that they are slow.
+    // They do not block another client, once the proxy has noticed that they are slow.
     // tidy: sleep: nothing reports that their upstream may send no more; too short a wait passes.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut other = None;
@@ -57,24 +57,24 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     }
     assert_eq!(other, Some(StatusCode::OK));
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(stalled);
     proxy.stop().await;
 }
 
-/// Of one stream of zstd with the largest window, 8 MiB: what decoders may take together is 64 MiB,
-/// and must not be more than that.
+/// The memory reserved for one zstd stream with the largest window, 8 MiB. All decoders together
+/// must not exceed 64 MiB.
 const RESERVED: u64 = 17 * 1024;
-/// More than twice the window, so that it was moved. The last bytes may be held back: they could
-/// begin a secret.
+/// More than twice the window, so that the window was moved. The last bytes may be withheld: a
+/// secret could begin there.
 const DECODED: usize = 20 << 20;
 const READ: usize = 17 << 20;
 
-/// Answers with a frame of zstd that has the largest window, and does not end: blocks of one byte
-/// repeated, each of 128 KiB.
-async fn windows(pki: &Pki) -> std::net::Ipv4Addr {
+/// Starts an upstream that responds with an unfinished zstd frame with the largest window: blocks
+/// of one repeated byte, each of 128 KiB.
+async fn unfinished_zstd(pki: &Pki) -> std::net::Ipv4Addr {
     let acceptor = TlsAcceptor::from(pki.server(&["a.example"], &["http/1.1"]));
-    speaking(HTTPS, move |stream| {
+    serve_connections(HTTPS, move |stream| {
         let acceptor = acceptor.clone();
         async move {
             let Ok(mut stream) = acceptor.accept(stream).await else {
@@ -93,9 +93,9 @@ async fn windows(pki: &Pki) -> std::net::Ipv4Addr {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_of_zstd_decoders_is_reserved() {
+async fn zstd_stream_above_the_decoder_memory_limit_does_not_pass() {
     let pki = Pki::new();
-    let address = windows(&pki).await;
+    let address = unfinished_zstd(&pki).await;
     let (setup, surrogate) = reflected::setup(pki, address, false);
     let (proxy, process) = setup.start_process().await;
     let before = peak_memory(process);
@@ -119,7 +119,7 @@ async fn memory_of_zstd_decoders_is_reserved() {
         held.push((client, response));
     }
     let taken = peak_memory(process) - before;
-    // The control: three windows are there, at least.
+    // The control: at least three windows are allocated.
     assert!(taken > 3 * 8 * 1024, "{taken} kB");
     assert!(taken < 4 * RESERVED, "{taken} kB");
     drop(held);

@@ -1,5 +1,5 @@
-//! The order of header names: what travels keeps its place among the others, whatever was removed
-//! or recomputed around it.
+//! The order of header names: headers that pass keep their place, even where others are removed or
+//! recomputed.
 
 use allowlist::HostPattern;
 use http::Request;
@@ -12,14 +12,14 @@ use crate::harness::{Pki, Setup, empty, plain_capture, raw};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
-/// The lines of a head behind the first one.
+/// The lines of a head after the first one.
 fn fields(head: &str) -> Vec<&str> {
     let head = head.split("\r\n\r\n").next().unwrap_or_default();
     head.split("\r\n").skip(1).collect()
 }
 
 #[tokio::test]
-async fn removed_http1_headers_leave_the_order_of_the_others() {
+async fn removed_http1_headers_do_not_reorder_the_others() {
     let (address, mut seen) = plain_capture(
         "HTTP/1.1 200 OK\r\nServer: s\r\nAlt-Svc: h3\r\nX-A: 1\r\nKeep-Alive: 5\r\nSet-Cookie: a\r\nConnection: keep-alive, X-Hop\r\n\
          X-B: 2\r\nX-Hop: 1\r\nContent-Length: 2\r\nSet-Cookie: b\r\nUpgrade: h2c\r\nX-C: 3\r\nX-D: 4\r\nDate: d\r\n\r\nok",
@@ -66,10 +66,10 @@ async fn removed_http1_headers_leave_the_order_of_the_others() {
     proxy.stop().await;
 }
 
-/// A stranger's signature and session token, a foreign key and a second credential go; the real
-/// value is where its surrogate was.
+/// A foreign signature and session token, a foreign key and a second credential are removed; the
+/// real value replaces its surrogate in place.
 #[tokio::test]
-async fn changed_credentials_leave_the_order_of_other_headers() {
+async fn changed_credentials_do_not_reorder_other_headers() {
     let scope = || vec![HostPattern::new("a.example").unwrap()];
     let value =
         |name: &str| SecretVariable::new(name, SecretValue::new(format!("TheRealValueOf{name}0123456789")));

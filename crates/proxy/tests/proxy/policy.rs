@@ -16,7 +16,7 @@ async fn reason(proxy: &Proxy, host: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_new_policy_is_in_force_for_the_next_request() {
+async fn new_policy_applies_to_the_next_request() {
     let (proxy, _upstream) = start().await;
     assert_eq!(
         (reason(&proxy, "a.example").await.as_str(), reason(&proxy, "b.example").await.as_str()),
@@ -31,7 +31,7 @@ async fn a_new_policy_is_in_force_for_the_next_request() {
     };
     timeout(TIMEOUT, follows).await.expect("the policy changes");
     let refused = reason(&proxy, "a.example").await;
-    assert_held!(!refused.is_empty(), "what the policy no longer permits passed");
+    assert_held!(!refused.is_empty(), "a request that the new policy forbids passed");
     assert_eq!(refused, "host");
     proxy.stop().await;
 }
@@ -42,14 +42,15 @@ async fn quarantine_ends_open_requests_and_refuses_new_ones() {
     let mut client = proxy.http2("a.example").await;
     let mut waiting = client.clone();
     let pending = tokio::spawn(async move { waiting.send_request(get("https://a.example/wait")).await });
-    // Another request on the same connection, answered: the first one is with the upstream by then.
+    // The response to a later request on the connection shows that the first one has reached the
+    // upstream.
     client.send_request(get("https://a.example/")).await.unwrap();
     proxy.command(&Command::Quarantine {}).await;
     let ended = timeout(TIMEOUT, pending).await.expect("the request in progress ends").unwrap();
     assert_held!(ended.is_err(), "{ended:?}");
     let refused = async {
         loop {
-            // A connection from before is closed; a new one gets the reason.
+            // Earlier connections are closed; a new one gets the reason.
             if let Ok(stream) = proxy.tls("a.example", &["h2"]).await {
                 let io = hyper_util::rt::TokioIo::new(stream);
                 let Ok((mut sender, connection)) =
@@ -64,7 +65,7 @@ async fn quarantine_ends_open_requests_and_refuses_new_ones() {
             }
         }
     };
-    let answer = timeout(TIMEOUT, refused).await.expect("a refusal comes");
+    let answer = timeout(TIMEOUT, refused).await.expect("a refusal arrives");
     assert_held!(answer.status() != 200, "{answer:?}");
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["x-sandbox-blocked"]),

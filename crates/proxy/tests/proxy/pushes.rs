@@ -1,6 +1,6 @@
-//! Requests whose body decides: pushes to repositories.
+//! Requests that are judged by their body: pushes to repositories.
 
-#![expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
+#![expect(clippy::cast_possible_truncation, reason = "only the lowest bits are needed")]
 
 use std::io::Write as _;
 
@@ -22,13 +22,13 @@ async fn start(policy: &'static str, alpn: &[&str]) -> (Proxy, Upstream) {
     (Setup { policy, ..setup }.start().await, upstream)
 }
 
-/// A push that creates `name`, and what stands for its pack.
+/// A push that creates the ref `name`, with a placeholder for its pack.
 fn push_of(name: &str) -> Vec<u8> {
     let line = format!("{} {} {name}\0 report-status", "0".repeat(40), "2".repeat(40));
     format!("{:04x}{line}0000PACK and more", line.len() + 4).into_bytes()
 }
 
-/// A commit and its id.
+/// The text of a commit and its id.
 fn commit(parent: &str, message: &str) -> (String, String) {
     let text = format!("tree {}\nparent {parent}\nauthor a <a> 1 +0000\n\n{message}", "a".repeat(40));
     let object = format!("commit {}\0{text}", text.len());
@@ -36,8 +36,8 @@ fn commit(parent: &str, message: &str) -> (String, String) {
     (text, id.as_ref().iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}")))
 }
 
-/// A push that updates a ref from `old` to two commits on top of `base`, and a file of `size` bytes
-/// that hardly deflate.
+/// A push that updates a ref from `old` to two commits on top of `base`, with a file of `size`
+/// bytes, stored uncompressed.
 fn update(old: &str, base: &str, size: usize) -> Vec<u8> {
     let (first, first_id) = commit(base, "first");
     let (second, second_id) = commit(&first_id, "second");
@@ -67,7 +67,7 @@ fn pieces(pieces: Vec<Vec<u8>>) -> Body {
     StreamBody::new(stream::iter(frames.collect::<Vec<_>>())).boxed_unsync()
 }
 
-/// A body that the test sends.
+/// A body whose pieces the test sends one by one.
 fn live() -> (mpsc::UnboundedSender<Vec<u8>>, Body) {
     let (sender, receiver) = mpsc::unbounded_channel::<Vec<u8>>();
     let frames = stream::unfold(receiver, |mut receiver| async move {
@@ -144,13 +144,13 @@ async fn refused_push_does_not_reach_the_upstream() {
 }
 
 #[tokio::test]
-async fn an_update_passes_to_its_end_only_if_it_loses_nothing() {
+async fn update_that_loses_commits_or_is_malformed_is_not_completed() {
     let (old, other) = ("1".repeat(40), "2".repeat(40));
     for alpn in ["h2", "http/1.1"] {
         let policy = "url_prefixes: [{host: a.example, git: {push: ['refs/heads/agent/*']}}]";
         let (proxy, _upstream) = start(policy, &[alpn]).await;
         for http2 in [true, false] {
-            // The one answers before it has all of it, the other when it has.
+            // `/echo` responds before it has the whole body, `/length` after it.
             for (path, size) in [("echo", 0), ("length", 3_000_000)] {
                 let kept = update(&old, &old, size);
                 let sent = |push: &[u8]| pieces(push.chunks(100_000).map(<[u8]>::to_vec).collect());
@@ -178,7 +178,7 @@ async fn an_update_passes_to_its_end_only_if_it_loses_nothing() {
         }
         proxy.stop().await;
     }
-    // The control: the same under a policy that allows it.
+    // The control: the same push under a policy that allows it.
     let forced =
         "url_prefixes: [{host: a.example, path: /*, git: {push: ['refs/heads/agent/*'], force: true}}]";
     let (proxy, _upstream) = start(forced, &["h2"]).await;
@@ -191,7 +191,7 @@ async fn an_update_passes_to_its_end_only_if_it_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_read_is_refused() {
+async fn unreadable_push_is_refused() {
     let (proxy, upstream) = start(POLICY, &["h2"]).await;
     let request = Request::post("https://a.example/echo/git-receive-pack").header("content-encoding", "gzip");
     let answer = proxy.ask2(request.body(pieces(vec![push_of("refs/heads/agent/x")])).unwrap()).await;
@@ -205,7 +205,7 @@ async fn a_body_that_cannot_be_read_is_refused() {
 }
 
 #[tokio::test]
-async fn a_policy_that_changes_before_the_last_command_counts() {
+async fn policy_that_changes_before_the_last_command_applies() {
     let (proxy, upstream) = start(POLICY, &["h2"]).await;
     let other = POLICY.replace("agent", "robot");
     let policy = Allowlist::from_yaml(&other, "policy.yaml").unwrap();
@@ -231,7 +231,7 @@ async fn a_policy_that_changes_before_the_last_command_counts() {
     proxy.stop().await;
 }
 
-/// Waits until pushes to `name` are allowed.
+/// Sets the policy and waits until it allows pushes below `refs/heads/NAME`.
 async fn change(proxy: &Proxy, policy: Allowlist, name: &str) {
     proxy.command(&Command::SetPolicy { policy }).await;
     while !ask(proxy, true, pieces(vec![push_of(&format!("refs/heads/{name}/x"))])).await.reason().is_empty()
@@ -241,7 +241,7 @@ async fn change(proxy: &Proxy, policy: Allowlist, name: &str) {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_a_go_ahead_gets_it() {
+async fn push_with_expect_gets_100_continue() {
     let (proxy, _upstream) = start(POLICY, &["http/1.1"]).await;
     for (name, expected) in
         [("refs/heads/agent/x", "PACK and more"), ("refs/heads/main", "ng refs/heads/main")]

@@ -1,4 +1,4 @@
-//! Requests that wait for an answer.
+//! Requests that wait for the operator's answer to a question.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::harness::{Answer, HTTP, Proxy, Setup, Upstream, body, empty, get, raw, streaming_body};
 
-/// Longer than a test takes.
+/// Longer than any test takes.
 const LONG: u64 = 60_000;
 
 async fn start(change: impl FnOnce(&mut Setup)) -> (Proxy, Upstream) {
@@ -22,13 +22,13 @@ async fn start(change: impl FnOnce(&mut Setup)) -> (Proxy, Upstream) {
     (setup.start().await, upstream)
 }
 
-/// Asks, in the background: over HTTP/2 where the URL names the host.
-async fn asks(proxy: &Proxy, request: Request<crate::harness::Body>) -> JoinHandle<Answer> {
+/// Sends a request in the background, over HTTP/2 to the host of its URL.
+async fn send(proxy: &Proxy, request: Request<crate::harness::Body>) -> JoinHandle<Answer> {
     let mut client = proxy.http2(request.uri().host().unwrap()).await;
     tokio::spawn(async move { Answer::read(client.send_request(request).await.unwrap()).await })
 }
 
-/// The next question; no other event may be refused before.
+/// Waits for the next question, and skips other events.
 async fn question(proxy: &Proxy) -> (u64, OpenRequest) {
     proxy
         .record(|event| match event {
@@ -38,8 +38,8 @@ async fn question(proxy: &Proxy) -> (u64, OpenRequest) {
         .await
 }
 
-/// How the next question that is over ended.
-async fn over(proxy: &Proxy) -> (u64, Option<Verdict>, String) {
+/// Waits until a question is closed; returns its verdict, if any, and who or what closed it.
+async fn closed(proxy: &Proxy) -> (u64, Option<Verdict>, String) {
     proxy
         .record(|event| match event {
             Event::Answered { question, verdict, by } => Some((question, verdict, by)),
@@ -57,16 +57,16 @@ fn policy(yaml: &str) -> Allowlist {
 }
 
 #[tokio::test]
-async fn once_lets_one_pass_and_the_next_asks_again() {
+async fn allow_once_passes_one_request_and_the_next_asks_again() {
     let (proxy, upstream) = start(|_| {}).await;
     for round in 1..=2 {
-        let waiting = asks(&proxy, get("https://b.example/hello?q=1")).await;
+        let waiting = send(&proxy, get("https://b.example/hello?q=1")).await;
         let (id, asked) = question(&proxy).await;
         assert_eq!(id, round);
         assert_eq!((asked.host.as_str(), asked.target.as_str()), ("b.example", "/hello?q=1"));
-        assert!(!proxy.resolved("\u{1}b") && upstream.seen().is_empty() || round > 1, "nothing left before");
+        assert!(!proxy.resolved("\u{1}b") && upstream.seen().is_empty() || round > 1, "nothing sent yet");
         answer(&proxy, id, Verdict::Once).await;
-        assert_eq!(over(&proxy).await, (id, Some(Verdict::Once), "test".to_owned()));
+        assert_eq!(closed(&proxy).await, (id, Some(Verdict::Once), "test".to_owned()));
         assert_eq!(waiting.await.unwrap().status, 200);
         let record = proxy.request().await;
         assert_eq!((record.decision, record.question), (RequestOutcome::Allowed, Some(id)));
@@ -77,9 +77,9 @@ async fn once_lets_one_pass_and_the_next_asks_again() {
 }
 
 #[tokio::test]
-async fn a_no_is_remembered_for_the_host_and_the_path() {
+async fn denial_is_remembered_for_the_host_and_the_path() {
     let (proxy, upstream) = start(|_| {}).await;
-    let waiting = asks(&proxy, get("https://b.example/x")).await;
+    let waiting = send(&proxy, get("https://b.example/x")).await;
     let (id, _) = question(&proxy).await;
     answer(&proxy, id, Verdict::No).await;
     let refused = waiting.await.unwrap();
@@ -94,7 +94,7 @@ async fn a_no_is_remembered_for_the_host_and_the_path() {
         assert_eq!(refused.reason(), "host");
         assert!(refused.body.contains("did not allow it"), "{}", refused.body);
     }
-    let waiting = asks(&proxy, get("https://b.example/y")).await;
+    let waiting = send(&proxy, get("https://b.example/y")).await;
     assert_eq!(question(&proxy).await.0, 2, "the control: another path");
     answer(&proxy, 2, Verdict::Once).await;
     assert_eq!(waiting.await.unwrap().status, 200);
@@ -103,19 +103,19 @@ async fn a_no_is_remembered_for_the_host_and_the_path() {
 }
 
 #[tokio::test]
-async fn always_goes_by_the_rule_that_was_set_and_by_nothing_else() {
+async fn allow_always_permits_only_by_its_rule() {
     let (proxy, _upstream) = start(|_| {}).await;
-    let waiting = asks(&proxy, get("https://b.example/x")).await;
+    let waiting = send(&proxy, get("https://b.example/x")).await;
     let (id, _) = question(&proxy).await;
     let rule = "url_prefixes: [{host: b.example, path: /x, methods: [GET]}]";
     let (verdict, by) = (Verdict::Always, "test".to_owned());
     proxy.command(&Command::Answer { question: id, verdict, by, policy: Some(policy(rule)) }).await;
-    assert_eq!(over(&proxy).await, (id, Some(Verdict::Always), "test".to_owned()));
+    assert_eq!(closed(&proxy).await, (id, Some(Verdict::Always), "test".to_owned()));
     assert_eq!(waiting.await.unwrap().status, 200);
     assert!(proxy.request().await.rule.is_some());
     assert_eq!(proxy.ask2(get("https://b.example/x")).await.status, 200);
-    // Without a rule it is none.
-    let waiting = asks(&proxy, get("https://b.example/z")).await;
+    // Without a rule, the answer does not permit the request.
+    let waiting = send(&proxy, get("https://b.example/z")).await;
     let (id, _) = question(&proxy).await;
     answer(&proxy, id, Verdict::Always).await;
     assert_eq!(waiting.await.unwrap().status, 403);
@@ -123,27 +123,27 @@ async fn always_goes_by_the_rule_that_was_set_and_by_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_new_policy_or_a_shield_that_goes_down_needs_no_answer() {
+async fn new_policy_or_lowered_shield_permits_waiting_requests() {
     let (proxy, _upstream) = start(|_| {}).await;
     for change in
         [Command::SetPolicy { policy: policy("domains: [b.example]") }, Command::Down { for_ms: LONG }]
     {
         let host = if matches!(change, Command::Down { .. }) { "c" } else { "b" };
-        let waiting = asks(&proxy, get(format!("https://{host}.example/x"))).await;
+        let waiting = send(&proxy, get(format!("https://{host}.example/x"))).await;
         let (id, _) = question(&proxy).await;
         proxy.command(&change).await;
         assert_eq!(waiting.await.unwrap().status, 200);
-        assert_eq!(over(&proxy).await, (id, None, "policy".to_owned()));
+        assert_eq!(closed(&proxy).await, (id, None, "policy".to_owned()));
     }
     proxy.stop().await;
 }
 
 #[tokio::test]
-async fn a_host_that_was_refused_often_is_not_asked_about_any_more() {
+async fn host_refused_five_times_is_not_asked_about_again() {
     let (proxy, upstream) = start(|setup| setup.limits.question_timeout_ms = Some(50)).await;
     for path in 1..=5 {
         assert_eq!(proxy.ask2(get(format!("https://b.example/{path}"))).await.reason(), "host");
-        assert_eq!(over(&proxy).await.0, path);
+        assert_eq!(closed(&proxy).await.0, path);
     }
     assert_eq!(proxy.ask2(get("https://b.example/6")).await.reason(), "host");
     assert_eq!(proxy.ask2(get("https://c.example/")).await.reason(), "host");
@@ -154,12 +154,12 @@ async fn a_host_that_was_refused_often_is_not_asked_about_any_more() {
 }
 
 #[tokio::test]
-async fn without_an_answer_in_time_it_is_refused() {
+async fn request_without_an_answer_in_time_is_refused() {
     let (proxy, upstream) = start(|setup| setup.limits.question_timeout_ms = Some(50)).await;
     let refused = proxy.ask2(get("https://b.example/x")).await;
     assert_eq!(refused.reason(), "host");
-    assert_eq!(over(&proxy).await, (1, Some(Verdict::No), "time".to_owned()));
-    // An answer that comes too late is for nothing.
+    assert_eq!(closed(&proxy).await, (1, Some(Verdict::No), "time".to_owned()));
+    // A late answer has no effect.
     answer(&proxy, 1, Verdict::Once).await;
     assert_eq!(proxy.ask2(get("https://b.example/x")).await.reason(), "host");
     assert!(upstream.seen().is_empty() && !proxy.resolved("\u{1}b"));
@@ -167,18 +167,18 @@ async fn without_an_answer_in_time_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_withdraws_its_question() {
+async fn client_that_disconnects_withdraws_its_question() {
     let (proxy, upstream) = start(|_| {}).await;
     // HTTP/2: the stream is reset. HTTP/1: the connection is closed.
-    let waiting = asks(&proxy, get("https://b.example/x")).await;
+    let waiting = send(&proxy, get("https://b.example/x")).await;
     assert_eq!(question(&proxy).await.0, 1);
     waiting.abort();
-    assert_eq!(over(&proxy).await, (1, None, "client".to_owned()));
+    assert_eq!(closed(&proxy).await, (1, None, "client".to_owned()));
     let mut plain = tokio::net::TcpStream::connect((proxy.address, HTTP)).await.unwrap();
     plain.write_all(b"GET /y HTTP/1.1\r\nhost: b.example\r\n\r\n").await.unwrap();
     assert_eq!(question(&proxy).await.0, 2);
     drop(plain);
-    assert_eq!(over(&proxy).await, (2, None, "client".to_owned()));
+    assert_eq!(closed(&proxy).await, (2, None, "client".to_owned()));
     answer(&proxy, 2, Verdict::Once).await;
     assert_eq!(proxy.ask2(get("https://a.example/hello")).await.status, 200, "the control");
     assert_eq!(upstream.seen().len(), 1);
@@ -186,13 +186,13 @@ async fn a_client_that_goes_away_withdraws_its_question() {
 }
 
 #[tokio::test]
-async fn equal_requests_share_a_question_and_once_is_for_one_of_them() {
+async fn equal_requests_share_a_question_and_allow_once_passes_one() {
     let (proxy, upstream) = start(|_| {}).await;
-    let first = asks(&proxy, get("https://b.example/x?1")).await;
+    let first = send(&proxy, get("https://b.example/x?1")).await;
     assert_eq!(question(&proxy).await.0, 1);
     let others =
-        [asks(&proxy, get("https://b.example/x?2")).await, asks(&proxy, get("https://b.example/x?3")).await];
-    // Answered when both are there: what comes on the same connection is answered after them.
+        [send(&proxy, get("https://b.example/x?2")).await, send(&proxy, get("https://b.example/x?3")).await];
+    // Give the answer only after both have arrived: this request is sent after them.
     while proxy.ask2(get("https://a.example/")).await.status != 200 {}
     answer(&proxy, 1, Verdict::Once).await;
     assert_eq!(first.await.unwrap().status, 200);
@@ -207,7 +207,7 @@ async fn equal_requests_share_a_question_and_once_is_for_one_of_them() {
 }
 
 #[tokio::test]
-async fn a_flood_asks_a_few_questions_and_is_refused() {
+async fn flood_asks_questions_up_to_the_limit_and_is_refused() {
     let (proxy, _upstream) = start(|setup| setup.limits.questions_per_minute = 7).await;
     let mut clients = Vec::new();
     let client = proxy.http2("b.example").await;
@@ -253,10 +253,10 @@ async fn a_flood_asks_a_few_questions_and_is_refused() {
 }
 
 #[tokio::test]
-async fn no_more_wait_at_once_than_the_limit() {
+async fn waiting_requests_above_the_limit_are_refused() {
     let (proxy, _upstream) = start(|setup| setup.limits.questions = 2).await;
     let waiting =
-        [asks(&proxy, get("https://b.example/1")).await, asks(&proxy, get("https://b.example/2")).await];
+        [send(&proxy, get("https://b.example/1")).await, send(&proxy, get("https://b.example/2")).await];
     let ids = [question(&proxy).await.0, question(&proxy).await.0];
     assert!(proxy.ask2(get("https://b.example/3")).await.body.contains("was not asked"));
     for id in ids {
@@ -265,14 +265,14 @@ async fn no_more_wait_at_once_than_the_limit() {
     for waiting in waiting {
         assert_eq!(waiting.await.unwrap().status, 200);
     }
-    let again = asks(&proxy, get("https://b.example/3")).await;
+    let again = send(&proxy, get("https://b.example/3")).await;
     let (id, _) = question(&proxy).await;
     answer(&proxy, id, Verdict::Once).await;
     assert_eq!(again.await.unwrap().status, 200, "the control");
     proxy.stop().await;
 }
 
-/// What is refused for another reason than the lack of a rule.
+/// Requests that are refused for a reason other than the lack of a rule.
 #[tokio::test]
 async fn request_that_no_answer_could_permit_is_not_asked_about() {
     let (proxy, upstream) = start(|setup| {
@@ -320,14 +320,14 @@ async fn request_that_no_answer_could_permit_is_not_asked_about() {
         let answer = raw(&proxy, request.as_bytes()).await.0;
         assert!(answer.contains(&format!("x-sandbox-blocked: {reason}\r\n")), "{request}: {answer}");
     }
-    // The first question of all is the control's.
-    let waiting = asks(&proxy, get("https://b.example/x")).await;
+    // The control: this request asks the first question.
+    let waiting = send(&proxy, get("https://b.example/x")).await;
     assert_eq!(question(&proxy).await.0, 1);
-    // In a quarantine nothing waits.
+    // Quarantine closes open questions.
     proxy.command(&Command::Quarantine {}).await;
-    assert_eq!(over(&proxy).await.1, None);
+    assert_eq!(closed(&proxy).await.1, None);
     answer(&proxy, 1, Verdict::Once).await;
-    // Unless its connection was cut before.
+    // The connection may have been closed before the response.
     if let Ok(answer) = waiting.await {
         assert_eq!(answer.reason(), "quarantine");
     }
@@ -336,9 +336,9 @@ async fn request_that_no_answer_could_permit_is_not_asked_about() {
 }
 
 #[tokio::test]
-async fn an_answer_opens_no_private_address() {
+async fn permitted_request_to_a_private_address_is_refused() {
     let (proxy, upstream) = start(|setup| setup.allow_addresses.clear()).await;
-    let waiting = asks(&proxy, get("https://b.example/x")).await;
+    let waiting = send(&proxy, get("https://b.example/x")).await;
     let (id, _) = question(&proxy).await;
     answer(&proxy, id, Verdict::Once).await;
     assert_eq!(waiting.await.unwrap().reason(), "address");
@@ -347,11 +347,11 @@ async fn an_answer_opens_no_private_address() {
 }
 
 #[tokio::test]
-async fn the_body_waits_with_its_request() {
+async fn body_waits_with_its_request() {
     const LENGTH: usize = 3_000_000;
     let (proxy, upstream) = start(|_| {}).await;
     let request = Request::post("https://b.example/length").body(streaming_body(LENGTH)).unwrap();
-    let waiting = asks(&proxy, request).await;
+    let waiting = send(&proxy, request).await;
     let (id, _) = question(&proxy).await;
     assert_eq!(upstream.connections(), 0);
     answer(&proxy, id, Verdict::Once).await;
@@ -359,15 +359,15 @@ async fn the_body_waits_with_its_request() {
     proxy.stop().await;
 }
 
-/// A header cannot make another request of the one that was permitted.
+/// A header must not turn the permitted request into another one.
 #[tokio::test]
-async fn overriding_headers_are_removed_from_what_was_permitted_once() {
+async fn overriding_headers_are_removed_from_a_request_permitted_once() {
     let (proxy, _upstream) = start(|_| {}).await;
     let request = Request::get("https://b.example/headers")
         .header("x-http-method-override", "DELETE")
         .header("x-original-url", "/admin")
         .header("x-kept", "1");
-    let waiting = asks(&proxy, request.body(empty()).unwrap()).await;
+    let waiting = send(&proxy, request.body(empty()).unwrap()).await;
     let (id, _) = question(&proxy).await;
     answer(&proxy, id, Verdict::Once).await;
     let answer = waiting.await.unwrap();
@@ -377,7 +377,7 @@ async fn overriding_headers_are_removed_from_what_was_permitted_once() {
 }
 
 #[tokio::test]
-async fn request_without_a_rule_is_refused_at_once_where_questions_are_off() {
+async fn request_without_a_rule_is_refused_at_once_when_questions_are_off() {
     let (proxy, _upstream) = start(|setup| setup.limits.question_timeout_ms = None).await;
     let refused = tokio::time::timeout(Duration::from_secs(20), proxy.ask2(get("https://b.example/x")));
     assert_eq!(refused.await.unwrap().reason(), "host");

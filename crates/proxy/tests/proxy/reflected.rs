@@ -1,4 +1,4 @@
-//! Answers that bring a real value back: the container gets its surrogate.
+//! Responses that contain a real value: the container gets its surrogate instead.
 
 use std::error::Error;
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use sandbox_proxy_protocol::RequestOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty, get, goodbye, raw_tls, say_goodbye};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty, get, goaway, raw_tls, send_goaway};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
@@ -23,7 +23,7 @@ async fn start(alpn: &[&str], allow_echo: bool) -> (Proxy, Upstream, String) {
     (setup.start().await, upstream, surrogate)
 }
 
-/// A proxy that knows of a token for `a.example`, and the surrogate.
+/// The setup of a proxy with a token for `a.example`, and the token's surrogate.
 pub(crate) fn setup(pki: Pki, upstream: Ipv4Addr, allow_echo: bool) -> (Setup, String) {
     let injection = Injection {
         scopes: vec![allowlist::HostPattern::new("a.example").unwrap()],
@@ -40,7 +40,7 @@ pub(crate) fn setup(pki: Pki, upstream: Ipv4Addr, allow_echo: bool) -> (Setup, S
 }
 
 #[tokio::test]
-async fn headers_body_and_trailers_come_back_as_they_were_sent() {
+async fn real_value_in_headers_body_and_trailers_is_replaced_unless_echo_is_allowed() {
     for alpn in ["h2", "http/1.1"] {
         for (echo, scrubbed) in [(false, true), (true, false)] {
             let (proxy, upstream, surrogate) = start(&[alpn], echo).await;
@@ -51,13 +51,13 @@ async fn headers_body_and_trailers_come_back_as_they_were_sent() {
                 .header("authorization", &held)
                 .header("te", "trailers");
             let answer = proxy.ask2(request.body(empty()).unwrap()).await;
-            assert!(upstream.seen().concat().contains(&real), "the upstream had it");
+            assert!(upstream.seen().concat().contains(&real), "the upstream got the real value");
             assert_held!(echo || !format!("{answer:?}").contains(REAL), "{answer:?}");
             assert_eq!(
                 (&answer.body, answer.headers["x-echo"].to_str().unwrap()),
                 (expected, expected.as_str())
             );
-            let trailers = answer.trailers.expect("the trailers come through");
+            let trailers = answer.trailers.expect("the trailers are forwarded");
             assert_eq!(trailers["x-echo"], expected.as_str());
             let count = proxy.request().await.scrubbed;
             assert!(if scrubbed { count >= 3 } else { count == 0 }, "{count}");
@@ -67,7 +67,7 @@ async fn headers_body_and_trailers_come_back_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn the_words_beside_the_status_are_an_answer_too() {
+async fn real_value_in_the_reason_phrase_is_replaced() {
     for (echo, status_line) in
         [(false, "HTTP/1.1 200 Bearer SURROGATE\r\n"), (true, "HTTP/1.1 200 Bearer REAL\r\n")]
     {
@@ -85,7 +85,7 @@ async fn the_words_beside_the_status_are_an_answer_too() {
 }
 
 #[tokio::test]
-async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
+async fn real_value_in_the_head_of_an_upgrade_is_replaced() {
     for echo in [false, true] {
         let (proxy, _upstream, surrogate) = start(&["http/1.1"], echo).await;
         let head = format!(
@@ -96,7 +96,7 @@ async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
-            answer.push(timeout(TIMEOUT, stream.read_u8()).await.expect("the 101 comes").unwrap());
+            answer.push(timeout(TIMEOUT, stream.read_u8()).await.expect("the 101 arrives").unwrap());
         }
         let answer = String::from_utf8(answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 101"), "{answer}");
@@ -108,7 +108,7 @@ async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_searched_is_not_passed_on() {
+async fn unsearchable_response_is_not_passed_on() {
     for (echo, status) in [(false, 502), (true, 200)] {
         let (proxy, _upstream, _) = start(&["h2"], echo).await;
         let answer = proxy.ask2(get("https://a.example/exotic")).await;
@@ -127,7 +127,7 @@ async fn an_answer_that_cannot_be_searched_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn an_upstream_is_asked_for_encodings_only_that_can_be_read_here() {
+async fn unreadable_encodings_are_removed_from_accept_encoding() {
     for echo in [false, true] {
         let (proxy, upstream, _) = start(&["h2"], echo).await;
         let request = Request::get("https://a.example/")
@@ -141,15 +141,15 @@ async fn an_upstream_is_asked_for_encodings_only_that_can_be_read_here() {
     }
 }
 
-/// What the code of the goodbye means.
+/// The text for the error code of the GOAWAY frame.
 const CALM: &str = "connection error received: detected excessive load generating behavior";
-const GOODBYE: &[u8] = b"bad token ghp_TheRealTokenOfThisTest0123456789";
+const DEBUG_DATA: &[u8] = b"bad token ghp_TheRealTokenOfThisTest0123456789";
 
-/// The control of what comes next: an error and its causes have the words.
+/// The control of the next test: an error and its causes contain the debug data.
 #[tokio::test]
-async fn a_client_gets_the_reason_why_a_connection_ends() {
+async fn goaway_debug_data_reaches_a_direct_client() {
     let (near, far) = tokio::io::duplex(4096);
-    tokio::spawn(say_goodbye(far, GOODBYE, false));
+    tokio::spawn(send_goaway(far, DEBUG_DATA, false));
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(near)).await.unwrap();
     tokio::spawn(connection);
     let request = get("https://a.example/x");
@@ -165,11 +165,11 @@ async fn a_client_gets_the_reason_why_a_connection_ends() {
 }
 
 #[tokio::test]
-async fn the_words_that_end_a_connection_are_nowhere() {
+async fn goaway_debug_data_is_in_no_response_and_no_record() {
     for answers in [false, true] {
         let pki = Pki::new();
-        let upstream = goodbye(pki.server(&["a.example"], &["h2"]), GOODBYE, answers).await;
-        // Not even where answers may bring it back: this is none.
+        let upstream = goaway(pki.server(&["a.example"], &["h2"]), DEBUG_DATA, answers).await;
+        // Not even where responses may contain the value: debug data is not part of a response.
         let (setup, surrogate) = setup(pki, upstream, true);
         let proxy = setup.start().await;
         let request = Request::get("https://a.example/x")
@@ -177,7 +177,7 @@ async fn the_words_that_end_a_connection_are_nowhere() {
             .body(empty())
             .unwrap();
         let mut sender = proxy.http2("a.example").await;
-        // A broken answer may end before the client has seen its head.
+        // A broken response may end before the client has seen its head.
         let answer = match sender.send_request(request).await {
             Ok(answer) => format!("{} {:?}", answer.status(), answer.into_body().collect().await),
             Err(error) => format!("{error:?}"),

@@ -1,5 +1,4 @@
-//! Services of the host: reached by name and port over the sandbox's sockets, and nothing else of
-//! it.
+//! Services of the host: only they are reachable, by name and port, over the sandbox's sockets.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, raw};
 const DB: u16 = 28_432;
 const MCP: u16 = 28_081;
 
-/// The sandbox's end of a relay: each stream is given to `serve`.
+/// The sandbox's end of a relay, which runs `serve` on each stream.
 fn relay<F>(socket: &Path, answer: RelayAnswer, serve: impl Fn(tokio::net::UnixStream) -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -39,7 +38,7 @@ async fn echo(mut stream: tokio::net::UnixStream) {
     let _ = tokio::io::copy(&mut reader, &mut writer).await;
 }
 
-/// Answers one request with its own head.
+/// Responds to one request with the request's head.
 async fn http(mut stream: tokio::net::UnixStream) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -56,7 +55,7 @@ struct Services {
 }
 
 impl Services {
-    /// A database that echoes, one that refuses, and a service that speaks HTTP.
+    /// Starts a database that echoes, one that refuses connections, and an HTTP service.
     async fn start(policy: &'static str) -> Self {
         let sockets = tempfile::tempdir().unwrap();
         let service = |name: &str, port, http| HostService {
@@ -84,12 +83,12 @@ impl Services {
         self.proxy.record(|event| if let Event::Stream(record) = event { Some(record) } else { None }).await
     }
 
-    /// The answer to a request to the port of HTTP services.
+    /// Sends a request to the port of the HTTP service; returns the response.
     async fn ask(&self, request: String) -> String {
         let mut stream = self.connect(MCP).await;
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        timeout(TIMEOUT, stream.read_to_string(&mut answer)).await.expect("an answer").unwrap();
+        timeout(TIMEOUT, stream.read_to_string(&mut answer)).await.expect("a response").unwrap();
         answer
     }
 }
@@ -99,7 +98,7 @@ fn get(path: &str, host: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_passes_as_it_is_and_is_on_record() {
+async fn stream_passes_unchanged_and_is_recorded() {
     let services = Services::start("domains: []").await;
     let mut client = services.connect(DB).await;
     let bytes = b"\0\xff GET / HTTP/1.1\r\n\r\n";
@@ -123,7 +122,7 @@ async fn a_stream_passes_as_it_is_and_is_on_record() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_down_is_an_error_on_record() {
+async fn unavailable_service_is_recorded_as_an_error() {
     let services = Services::start("domains: []").await;
     let mut client = services.connect(DB + 1).await;
     let mut rest = Vec::new();
@@ -135,14 +134,14 @@ async fn a_service_that_is_down_is_an_error_on_record() {
 }
 
 #[tokio::test]
-async fn a_quarantine_cuts_streams_and_refuses_new_ones() {
+async fn quarantine_ends_streams_and_refuses_new_ones() {
     let services = Services::start("domains: []").await;
     let mut client = services.connect(DB).await;
     client.write_all(b"x").await.unwrap();
     timeout(TIMEOUT, client.read_u8()).await.expect("the echo").unwrap();
     services.proxy.command(&Command::Quarantine {}).await;
     let mut rest = Vec::new();
-    let _ = timeout(TIMEOUT, client.read_to_end(&mut rest)).await.expect("the stream is cut");
+    let _ = timeout(TIMEOUT, client.read_to_end(&mut rest)).await.expect("the stream ends");
     assert_eq!(services.stream_record().await.decision, RequestOutcome::Allowed);
     let _refused = services.connect(DB).await;
     let record = services.stream_record().await;
@@ -151,7 +150,7 @@ async fn a_quarantine_cuts_streams_and_refuses_new_ones() {
 }
 
 #[tokio::test]
-async fn requests_to_a_service_are_judged_like_any() {
+async fn requests_to_a_service_are_judged_by_the_policy() {
     let services = Services::start("url_prefixes: [{host: mcp, path: '/tools*', methods: [GET]}]").await;
     let host = format!("mcp:{MCP}");
     let answer = services.ask(get("/tools?x", &host)).await;
@@ -176,7 +175,7 @@ async fn requests_to_a_service_are_judged_like_any() {
 }
 
 #[tokio::test]
-async fn a_service_is_at_its_own_port_alone() {
+async fn service_is_reachable_only_at_its_own_port() {
     let services = Services::start("domains: ['*']").await;
     for host in ["mcp", &format!("mcp:{MCP}")] {
         let answer = raw(&services.proxy, get("/", host).as_bytes()).await;
@@ -185,11 +184,11 @@ async fn a_service_is_at_its_own_port_alone() {
     }
     let refused =
         timeout(Duration::from_secs(20), TcpStream::connect((services.proxy.address, DB + 2))).await;
-    assert_held!(refused.expect("refused at once").is_err(), "a port that no service has");
+    assert_held!(refused.expect("refused at once").is_err(), "a port without a service");
 }
 
 #[tokio::test]
-async fn without_its_relay_a_proxy_does_not_start() {
+async fn proxy_without_its_relay_does_not_start() {
     let service =
         HostService { name: "db".to_owned(), port: DB, http: false, socket: "/no/such/socket".into() };
     let setup = Setup { services: vec![service], ..Setup::new(Pki::new(), crate::harness::fresh_address()) };

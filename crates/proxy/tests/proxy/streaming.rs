@@ -1,4 +1,4 @@
-//! Bodies as they come, in bounded memory.
+//! Bodies are forwarded as they arrive, in bounded memory.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ async fn start(alpn: &[&str]) -> (Proxy, Upstream) {
 }
 
 async fn next_text(response: &mut http::Response<hyper::body::Incoming>) -> Bytes {
-    let frame = timeout(TIMEOUT, response.body_mut().frame()).await.expect("a frame comes").unwrap().unwrap();
+    let frame = timeout(TIMEOUT, response.body_mut().frame()).await.expect("a frame").unwrap().unwrap();
     frame.into_data().unwrap()
 }
 
-/// The body ends, and nothing more is in it.
+/// Reads to the end of the body, which must have no more data.
 async fn ends(response: http::Response<hyper::body::Incoming>) {
     assert_eq!(Answer::read(response).await.body, "");
 }
 
 #[tokio::test]
-async fn the_first_event_comes_while_the_stream_is_open() {
+async fn first_event_arrives_while_the_stream_is_open() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, upstream) = start(&[alpn]).await;
         for http2 in [true, false] {
@@ -38,8 +38,8 @@ async fn the_first_event_comes_while_the_stream_is_open() {
                 let request = Request::get("/events").header("host", "a.example").body(empty()).unwrap();
                 proxy.http1("a.example").await.send_request(request).await.unwrap()
             };
-            // The upstream holds the second event back until the test releases it, so this one came
-            // by itself.
+            // The upstream withholds the second event until the test releases it, so the first one
+            // was forwarded without it.
             assert_eq!(next_text(&mut response).await, "data: first\n\n");
             upstream.go_on();
             assert_eq!(next_text(&mut response).await, "data: second\n\n");
@@ -51,7 +51,7 @@ async fn the_first_event_comes_while_the_stream_is_open() {
 }
 
 #[tokio::test]
-async fn large_bodies_go_both_ways() {
+async fn large_bodies_pass_both_ways() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
         let answer =
@@ -68,11 +68,11 @@ async fn large_bodies_go_both_ways() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_stops_the_upstream() {
+async fn client_that_does_not_read_stops_the_upstream() {
     let (proxy, _upstream) = start(&["h2"]).await;
     let request = get(format!("https://a.example/zeros?{LARGE}"));
     let response = proxy.http2("a.example").await.send_request(request).await.unwrap();
-    // While this one is served, the other would go on if anything on its way let it.
+    // During this request, the other response would continue to arrive if it had no backpressure.
     let other = Request::get(format!("/zeros?{LARGE}")).header("host", "a.example").body(empty()).unwrap();
     assert_eq!(proxy.ask1(other).await.body.len(), LARGE);
     assert_eq!(proxy.request().await.bytes_down, LARGE as u64);
@@ -83,7 +83,7 @@ async fn a_client_that_does_not_read_stops_the_upstream() {
 }
 
 #[tokio::test]
-async fn an_upload_and_its_answer_flow_at_the_same_time() {
+async fn upload_and_its_response_are_forwarded_concurrently() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
         let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
@@ -96,7 +96,7 @@ async fn an_upload_and_its_answer_flow_at_the_same_time() {
             .unwrap();
         let mut client = proxy.http2("a.example").await;
         let mut response =
-            timeout(TIMEOUT, client.send_request(request)).await.expect("the head comes first").unwrap();
+            timeout(TIMEOUT, client.send_request(request)).await.expect("the head arrives first").unwrap();
         for text in ["one", "two", "three"] {
             sender.send(Bytes::from(text)).await.unwrap();
             assert_eq!(next_text(&mut response).await, text);
@@ -108,7 +108,7 @@ async fn an_upload_and_its_answer_flow_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_is_recorded() {
+async fn request_of_a_disconnected_client_is_recorded() {
     let (proxy, upstream) = start(&["h2"]).await;
     let mut client = proxy.http2("a.example").await;
     let waiting = client.send_request(get("https://a.example/wait"));
@@ -121,7 +121,7 @@ async fn a_client_that_goes_away_is_recorded() {
 }
 
 #[tokio::test]
-async fn an_answer_before_the_upload_ends_is_delivered() {
+async fn response_before_the_upload_ends_is_delivered() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
         let request = Request::post("https://a.example/early").body(streaming_body(1024 * 1024)).unwrap();

@@ -1,4 +1,4 @@
-//! The certificates that clients see, and clients that do not believe them.
+//! The certificates that clients see, and clients that do not trust them.
 
 use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
@@ -15,7 +15,7 @@ async fn start() -> (Proxy, Upstream) {
 }
 
 #[tokio::test]
-async fn each_name_has_a_certificate_of_its_own_which_is_kept() {
+async fn each_name_has_its_own_certificate_which_is_reused() {
     let (proxy, _upstream) = start().await;
     let mut seen = Vec::new();
     for name in ["a.example", "b.example", "A.Example", "under_score.example", "single"] {
@@ -31,7 +31,7 @@ async fn each_name_has_a_certificate_of_its_own_which_is_kept() {
 }
 
 #[tokio::test]
-async fn protocols_are_negotiated() {
+async fn protocol_is_negotiated_and_unknown_ones_are_refused() {
     let (proxy, _upstream) = start().await;
     for (alpn, chosen) in
         [(&["http/1.1"][..], Some("http/1.1")), (&["http/1.1", "h2"], Some("h2")), (&[], None)]
@@ -56,7 +56,7 @@ async fn protocols_are_negotiated() {
 }
 
 #[tokio::test]
-async fn distrust_is_recorded_and_explained_once() {
+async fn distrust_of_the_ca_is_recorded_each_time_and_explained_once() {
     let (proxy, _upstream) = start().await;
     for _ in 0..2 {
         let mut roots = RootCertStore::empty();

@@ -1,4 +1,4 @@
-//! WebSocket: only after the upstream's 101, and then byte for byte.
+//! WebSocket upgrades: they open only after the upstream's 101, and then pass byte for byte.
 
 use allowlist::Reason;
 use sandbox_proxy_protocol::{BlockReason, Command, Event, TunnelRecord};
@@ -9,7 +9,7 @@ use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, raw_tls};
 
 async fn start() -> (Proxy, Upstream) {
     let pki = Pki::new();
-    // HTTP/2 is offered too: for an upgrade it must not be taken.
+    // HTTP/2 is offered too, but must not be chosen for an upgrade.
     let upstream = Upstream::start(pki.server(&["a.example"], &["h2", "http/1.1"])).await;
     (Setup::new(pki, upstream.address).start().await, upstream)
 }
@@ -25,13 +25,13 @@ async fn tunnel_record(proxy: &Proxy) -> TunnelRecord {
     proxy.record(|event| if let Event::Tunnel(record) = event { Some(record) } else { None }).await
 }
 
-/// Opens a WebSocket and checks that it echoes bytes that are no HTTP.
+/// Opens a WebSocket and checks that it echoes bytes that are not HTTP.
 async fn open(proxy: &Proxy) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
     let mut stream = proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head("/socket?x=1", "a.example").as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
-        answer.push(timeout(TIMEOUT, stream.read_u8()).await.expect("the 101 comes").unwrap());
+        answer.push(timeout(TIMEOUT, stream.read_u8()).await.expect("the 101 arrives").unwrap());
     }
     let answer = String::from_utf8(answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{answer}");
@@ -42,14 +42,14 @@ async fn open(proxy: &Proxy) -> tokio_rustls::client::TlsStream<tokio::net::TcpS
     for bytes in [b"\x81\x05hello\n".as_slice(), b"POST / HTTP/1.1\nbare\r\r\n\r\n", &[0, 255, 10, 13, 13]] {
         stream.write_all(bytes).await.unwrap();
         let mut echo = vec![0; bytes.len()];
-        timeout(TIMEOUT, stream.read_exact(&mut echo)).await.expect("the echo comes").unwrap();
+        timeout(TIMEOUT, stream.read_exact(&mut echo)).await.expect("the echo arrives").unwrap();
         assert_eq!(echo, bytes);
     }
     stream
 }
 
 #[tokio::test]
-async fn bytes_flow_both_ways_and_are_counted() {
+async fn tunnelled_bytes_pass_both_ways_and_are_counted() {
     let (proxy, _upstream) = start().await;
     let stream = open(&proxy).await;
     let request = proxy.request().await;
@@ -62,7 +62,7 @@ async fn bytes_flow_both_ways_and_are_counted() {
 }
 
 #[tokio::test]
-async fn a_handshake_passes_the_gate_like_a_request() {
+async fn handshake_to_a_forbidden_host_is_refused() {
     let (proxy, upstream) = start().await;
     let answer = raw_tls(
         &proxy,
@@ -77,9 +77,9 @@ async fn a_handshake_passes_the_gate_like_a_request() {
 }
 
 #[tokio::test]
-async fn answer_without_101_opens_no_tunnel() {
+async fn response_without_101_opens_no_tunnel() {
     let (proxy, _upstream) = start().await;
-    // What follows is the next request, and is judged as one.
+    // The bytes that follow are the next request, and are judged as such.
     let smuggled = "GET /x HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     let bytes = head("/socket-refused", "a.example") + smuggled;
     let answer = raw_tls(&proxy, "a.example", bytes.as_bytes()).await;

@@ -1,4 +1,5 @@
-//! Requests to a model's vendor: the tools that it would run are removed before anything is sent.
+//! Requests to a model's vendor: tools that the vendor would run are removed before anything is
+//! sent.
 
 use bytes::Bytes;
 use http::Request;
@@ -24,7 +25,7 @@ fn whole(body: impl Into<Bytes>) -> Body {
     Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A request for Messages, with these headers beside its type.
+/// Sends a Messages request, with these headers in addition to its content type.
 async fn ask(proxy: &Proxy, http2: bool, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
     let uri =
         if http2 { "https://a.example/echo/v1/messages?beta=true" } else { "/echo/v1/messages?beta=true" };
@@ -103,11 +104,11 @@ async fn unreadable_body_is_refused_unless_every_tool_is_allowed() {
 }
 
 #[tokio::test]
-async fn bodies_of_thirty_mebibytes_are_read() {
+async fn body_of_thirty_mebibytes_is_read_and_a_larger_one_refused() {
     let body = |tools: &str| format!(r#"{{"data":"{}","tools":[{tools}]}}"#, "x".repeat(30 << 20));
     let (with, without) = (body(r#"{"name":"f"},{"type":"mcp"}"#), body(r#"{"name":"f"}"#));
     let (proxy, _upstream) = start(NONE, &["h2"]).await;
-    // More at once than there is room for: some wait.
+    // More concurrent bodies than the buffer has room for: some wait.
     let asks = (0..4).map(|_| ask(&proxy, true, &[], with.clone()));
     for answer in futures_util::future::join_all(asks).await {
         assert_held!(answer.status != 200 || answer.body != with, "the tool arrived");

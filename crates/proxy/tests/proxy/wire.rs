@@ -1,4 +1,4 @@
-//! Bytes in, answers out: what two readers could delimit in two ways never gets through.
+//! Raw requests and responses: a request that two parsers could delimit differently never passes.
 
 use http::Request;
 use sandbox_proxy_protocol::RequestOutcome;
@@ -14,7 +14,7 @@ async fn start() -> (Proxy, Upstream) {
 async fn ambiguous_framing_is_refused_and_the_connection_ends() {
     let (proxy, upstream) = start().await;
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n";
-    // One of each kind: the tables are in `http/head.rs` and `http/framing/tests.rs`.
+    // One case of each kind; the full tables are in `http/head.rs` and `http/framing/tests.rs`.
     let cases = [
         "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "POST /length HTTP/1.0\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -38,7 +38,7 @@ async fn ambiguous_framing_is_refused_and_the_connection_ends() {
 }
 
 #[tokio::test]
-async fn over_http2_too_a_length_is_given_once() {
+async fn repeated_content_length_over_http2_is_refused() {
     let (proxy, upstream) = start().await;
     let request =
         Request::post("https://a.example/length").header("content-length", "2").header("content-length", "2");
@@ -49,7 +49,7 @@ async fn over_http2_too_a_length_is_given_once() {
 }
 
 #[tokio::test]
-async fn malformed_chunks_are_refused_and_what_follows_is_not_read() {
+async fn malformed_chunks_are_refused_and_the_rest_is_not_read() {
     let (proxy, _upstream) = start().await;
     let cases = [
         "zz\r\n",
@@ -82,7 +82,7 @@ async fn pipelined_requests_are_answered_in_order_until_one_is_refused() {
         raw(&proxy, format!("{good}{other}{good}GET / HTTP/1.1\nHost: a.example\n\n{good}").as_bytes()).await;
     let statuses: Vec<&str> =
         answer.0.split("HTTP/1.1 ").skip(1).filter_map(|answer| answer.get(..3)).collect();
-    assert_held!(statuses.len() <= 4, "what follows a refusal was read: {answer:?}");
+    assert_held!(statuses.len() <= 4, "a request after the refusal was read: {answer:?}");
     assert_eq!(statuses, ["200", "200", "200", "400"], "{answer:?}");
     proxy.stop().await;
 }
@@ -125,7 +125,7 @@ async fn request_reaches_the_upstream_unchanged() {
 }
 
 #[tokio::test]
-async fn a_connection_header_cannot_drop_what_matters() {
+async fn connection_header_that_names_an_essential_header_is_refused() {
     let (proxy, upstream) = start().await;
     for name in ["host", "content-length", "authorization"] {
         let head = format!("GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close, {name}\r\n\r\n");
@@ -136,7 +136,7 @@ async fn a_connection_header_cannot_drop_what_matters() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_changes_the_protocol_unasked_is_an_error() {
+async fn unrequested_101_is_an_error() {
     let (address, _seen) = plain_capture(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nsmuggled",
     )

@@ -1,16 +1,18 @@
 //! `agent`.
 
 use std::ffi::OsString;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser as _};
 use sandbox::Agent;
+use serde::{Deserialize, Serialize};
 
-use super::{BackgroundArgs, TaskArgs};
+use super::{BackgroundArgs, TaskArgs, task};
 use crate::config::time;
 use crate::terminal::DetachKeys;
 
@@ -28,6 +30,7 @@ Examples:
   sandbox agent --resume \"and now the other one\"
   sandbox agent --agent codex \"fix the failing test\"
   git diff | sandbox agent -
+  sandbox agent --each prompts.txt --jobs 4
   sandbox agent \"review the last commit\" -- --tools Read,Grep --mcp-config /workspace/.mcp.json")]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
@@ -70,6 +73,21 @@ pub(crate) struct AgentArgs {
     /// Run in the background, and print the run's id; `sandbox attach` shows its answer
     #[arg(short, long, conflicts_with = "input")]
     pub(crate) detach: bool,
+    /// Run an agent for each line of FILE, a prompt or JSON, each in a work tree of its own; `-`:
+    /// stdin
+    ///
+    /// JSON is an object with `prompt`, and optionally `name`, for the work tree and its branch, and
+    /// `model`. The agents run in the background; a table of their outcomes is printed at the end.
+    /// The same command continues what was interrupted: prompts whose agent succeeded are skipped.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["prompt", "resume", "input", "session_dir", "worktree", "network_log"]
+    )]
+    pub(crate) each: Option<PathBuf>,
+    /// Agents of --each that run at once
+    #[arg(short, long, value_name = "N", requires = "each", default_value = "4")]
+    pub(crate) jobs: NonZeroUsize,
     /// Keys that detach from an agent on a terminal; '' disables them
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
     pub(crate) detach_keys: DetachKeys,
@@ -85,7 +103,42 @@ pub(crate) struct AgentArgs {
     pub(crate) arguments: Vec<String>,
 }
 
+/// An agent of `--each`: a line of its file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EachTask {
+    pub(crate) prompt: String,
+    /// The name of its work tree.
+    #[serde(default)]
+    pub(crate) name: String,
+    pub(crate) model: Option<String>,
+}
+
+impl FromStr for EachTask {
+    type Err = String;
+
+    /// A prompt, or a JSON object.
+    fn from_str(line: &str) -> Result<Self, String> {
+        let task = if line.starts_with('{') {
+            serde_json::from_str(line).map_err(|error| error.to_string())?
+        } else {
+            Self { prompt: line.to_owned(), name: String::new(), model: None }
+        };
+        task::work_tree(&task.name).map_err(|rule| format!("`name`: {rule}"))?;
+        Ok(task)
+    }
+}
+
 impl AgentArgs {
+    /// Makes these the flags of one agent of `--each`.
+    pub(crate) fn be_for(&mut self, task: EachTask) {
+        self.each = None;
+        self.detach = true;
+        self.prompt = Some(task.prompt);
+        self.task.worktree = Some(task.name);
+        self.model = task.model.or(self.model.take());
+    }
+
     /// The owner process of a run whose prompts are typed on the terminal.
     pub(crate) fn on_terminal(&self) -> BackgroundArgs {
         BackgroundArgs::on_terminal(self.detach_keys.clone())

@@ -40,7 +40,7 @@ impl BackgroundArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunsArg {
-    /// Runs, by their ids or the beginnings of them
+    /// Ids of runs, or prefixes of them
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
 }

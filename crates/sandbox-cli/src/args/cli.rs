@@ -8,8 +8,8 @@ use sandbox::EngineAddress;
 
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, ConfigCommand, DiffArgs,
-    ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, ReportArgs, RunArgs, RunsArg,
-    ShellArgs, SshCommand, StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
+    EachTask, ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, ReportArgs, RunArgs,
+    RunsArg, ShellArgs, SshCommand, StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
 };
 use crate::trust::Trust;
 
@@ -33,6 +33,23 @@ pub(crate) struct Cli {
     pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The flags of all commands, and the command: a shorthand is expanded, and so are the flags of
+    /// one agent of `--each`.
+    pub(crate) fn spelled_out(self) -> (GlobalArgs, Command) {
+        let Self { mut global, command } = self;
+        let command = match (command, global.task.take()) {
+            (Command::Shell(args), _) => Command::Run(args.into_run()),
+            (Command::Agent(mut args), Some(task)) => {
+                args.be_for(task);
+                Command::Agent(args)
+            }
+            (command, _) => command,
+        };
+        (global, command)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +77,9 @@ pub(crate) struct GlobalArgs {
     /// This process owns a run that others attach to
     #[arg(long, global = true, hide = true)]
     pub(crate) owner: bool,
+    /// This process starts one agent of `--each`
+    #[arg(long, global = true, hide = true)]
+    pub(crate) task: Option<EachTask>,
     /// Pass escape sequences to this terminal unfiltered: programs can then set the clipboard and
     /// inject input
     #[arg(long, global = true, help_heading = GLOBAL)]
@@ -79,7 +99,7 @@ pub(crate) enum Command {
     /// Run a shell in the sandbox, on this terminal
     Shell(ShellArgs),
     /// Run an agent in the sandbox: Claude Code, Codex or another
-    Agent(AgentArgs),
+    Agent(Box<AgentArgs>),
     /// Run an untrusted command under a stricter profile (UID 1000, no network, tight limits), or a
     /// command in an active run
     Exec(ExecArgs),
@@ -132,6 +152,8 @@ pub(crate) enum Command {
     /// Wait until runs end, and print their exit codes
     Wait(WaitArgs),
     /// Remove logs and output of ended runs
+    ///
+    /// Sessions, copies and work trees stay.
     Rm(RunsArg),
     /// Show the sandbox's objects on the engine, and their runs
     Status(StatusArgs),
@@ -160,7 +182,7 @@ impl Command {
     pub(crate) fn background(&self) -> Option<BackgroundArgs> {
         match self {
             Self::Run(args) => Some(args.background.clone()).filter(BackgroundArgs::has_owner),
-            Self::Agent(args) => args.detach.then(BackgroundArgs::detached),
+            Self::Agent(args) if args.each.is_none() => args.detach.then(BackgroundArgs::detached),
             _ => None,
         }
     }
@@ -177,14 +199,6 @@ impl Command {
     /// Whether the operator is asked about requests that no rule allows.
     pub(crate) fn asks(&self) -> bool {
         self.task().is_some_and(|task| task.ask)
-    }
-
-    /// Expands a shorthand command.
-    pub(crate) fn spelled_out(self) -> Self {
-        match self {
-            Self::Shell(args) => Self::Run(args.into_run()),
-            command => command,
-        }
     }
 }
 

@@ -20,7 +20,7 @@ mod trust;
 mod verify;
 mod watch;
 
-pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, StallTime};
+pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, EachTask, StallTime};
 pub(crate) use allowlist::{
     AllowlistCommand, CheckArgs, EditArgs, LearnArgs, PackageClient, PackagesArgs, SimulateArgs, WhyArgs,
 };

@@ -94,6 +94,13 @@ pub(crate) struct TaskArgs {
     /// How the task sees the work tree [default: auto for `agent`, direct for `run`]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,
+    /// Work in a linked git work tree of its own, on the branch NAME [default: a new name]
+    ///
+    /// `../PROJECT.worktrees/NAME` is created at HEAD, or used again. The run starts there, in the
+    /// current folder's counterpart, and so do relative paths of other flags. Settings must be
+    /// committed.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = work_tree)]
+    pub(crate) worktree: Option<String>,
     /// Allow writing files that host tools execute implicitly: git's hooks, .envrc, .claude and
     /// similar
     #[arg(long)]
@@ -142,6 +149,26 @@ pub(super) fn preset(text: &str) -> Result<Preset, UnknownPreset> {
     text.parse()
 }
 
+/// A name that is one of a folder and of a branch; none is made up later.
+pub(super) fn work_tree(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let is_name = text.chars().all(is_plain)
+        && !text.starts_with(['.', '-', '_'])
+        && !text.ends_with('.')
+        && text.strip_suffix(".lock").is_none()
+        && !text.contains("..")
+        && text.len() <= 100
+        && text != "HEAD"
+        // Git would take it for the id of an object.
+        && !(matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("use letters, digits, `_`, `-` and single `.`, at most 100, starting with a letter or digit and not ending with `.lock`"
+            .to_owned())
+    }
+}
+
 fn problem_of<T: FromStr<Err = InvalidSpec>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: InvalidSpec| error.problem().to_owned())
 }
@@ -149,6 +176,30 @@ fn problem_of<T: FromStr<Err = InvalidSpec>>(text: &str) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_tree_name_is_a_valid_branch_name() {
+        for name in ["", "a", "fix-1.2_x"] {
+            assert_eq!(work_tree(name).as_deref(), Ok(name));
+        }
+        for name in [
+            ".",
+            "..",
+            "-b",
+            "_x",
+            ".git",
+            "a/b",
+            "a..b",
+            "a.",
+            "a.lock",
+            "a b",
+            "HEAD~1",
+            "é",
+            &"a".repeat(101),
+        ] {
+            assert!(work_tree(name).is_err(), "{name}");
+        }
+    }
 
     #[test]
     fn invalid_mount_is_reported_without_a_key_name() {

@@ -33,6 +33,7 @@ use crate::session_folder::SessionFolder;
 use crate::settings::{Project, TaskSettings, TrustedProject};
 use crate::tamper_report;
 
+use super::each;
 use super::transcript::Streamed;
 
 mod input;
@@ -170,7 +171,10 @@ fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume,
 pub(super) fn is_typed(args: &AgentArgs) -> bool {
     let resumed = args.resume.as_deref().unwrap_or_default();
     let has_prompt = args.prompt.is_some() || !(resumed.is_empty() || is_session_id(resumed));
-    let is_plain = args.input == AgentInput::Text && args.output == AgentOutput::Text && !args.detach;
+    let is_plain = args.input == AgentInput::Text
+        && args.output == AgentOutput::Text
+        && !args.detach
+        && args.each.is_none();
     let has_terminal = || io::stdin().is_terminal() && io::stdout().is_terminal();
     is_plain && !has_prompt && (Owner::of_this_process().is_some() || has_terminal())
 }
@@ -191,7 +195,8 @@ fn is_session_id(text: &str) -> bool {
 /// The maximum number of events that are printed at once.
 const BATCH: usize = 256;
 
-/// Runs the agent in `project`, with defaults for settings that its files lack.
+/// Runs the agent in `project`, with defaults for settings that its files lack; with `--each`, the
+/// agents of a file.
 pub(crate) async fn start(
     args: AgentArgs,
     project: TrustedProject,
@@ -199,6 +204,9 @@ pub(crate) async fn start(
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    if args.each.is_some() {
+        return each::each(&args, &project, printer).await;
+    }
     let agent = agent_of(args.agent.as_deref(), &project)?;
     let project = project.for_agent(&agent, args.agent_bin.is_some(), &args.task.image, environment)?;
     let settings = project.task(&args.task, WORKSPACE, Some(&agent), global, environment, printer).await?;
@@ -319,7 +327,8 @@ async fn attempt(
     let (task, prompt) = prepared(context, agent, settings.env.clone()).await?;
     let name = agent.agent.name();
     let record = RunRecord::begin(&settings.root, &["agent".to_owned(), name.to_owned()]);
-    record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
+    let record = record.with_session(name, agent.session.dir(), &agent.session.context);
+    record.with_prompt(agent.prompt.as_deref()).write(context.folder())?;
     if let Some(owner) = Owner::of_this_process() {
         let taken = owner.take_input(false, false).await;
         taken.map_err(Failure::doing("create the streams of the run"))?;

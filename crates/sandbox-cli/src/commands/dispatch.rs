@@ -13,6 +13,7 @@ use crate::printer::Printer;
 use crate::settings::{Needs, Project, TrustedProject};
 use crate::trace;
 use crate::trust::Trust;
+use crate::work_tree;
 
 use super::{
     agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, exec, gate, generate,
@@ -25,7 +26,8 @@ pub(crate) async fn dispatch(
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let (global, command) = (cli.global, cli.command.spelled_out());
+    let (global, command) = cli.spelled_out();
+    work_tree::enter(command.task(), &global, environment, printer)?;
     trace::begin(printer, log_file(&command), environment)?;
     let state = || Places::find(environment).map(|places| places.state);
     let project = || Project::load(&global, environment, printer);
@@ -55,7 +57,7 @@ pub(crate) async fn dispatch(
         }
         Command::Agent(args) => {
             let project = trusted(&args.task.image, args.task.policy.allowlist.as_deref())?;
-            Box::pin(agent::start(args, project, &global, environment, printer)).await
+            Box::pin(agent::start(*args, project, &global, environment, printer)).await
         }
         Command::Init(args) => init::init(&args, environment, printer),
         Command::Diff(args) => diff::diff(&args, &configured()?, printer),

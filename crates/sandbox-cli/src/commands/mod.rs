@@ -11,6 +11,7 @@ mod diff;
 mod discard;
 mod dispatch;
 mod doctor;
+mod each;
 mod exec;
 mod gate;
 mod generate;

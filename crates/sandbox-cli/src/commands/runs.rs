@@ -1,6 +1,5 @@
 //! `ps`, `wait` and `rm`: the runs of this user.
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,9 +25,9 @@ struct RunsReport {
     runs: Vec<RunReport>,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
-struct RunReport {
-    id: String,
+#[derive(Debug, Default, Serialize)]
+pub(super) struct RunReport {
+    pub(super) id: String,
     /// `None` once the run has ended.
     pid: Option<u32>,
     started_ms: u64,
@@ -37,10 +36,10 @@ struct RunReport {
     program: String,
     state: &'static str,
     terminal: bool,
-    exit_code: Option<u8>,
+    pub(super) exit_code: Option<u8>,
     duration_ms: Option<u64>,
     /// The outcome of an agent.
-    outcome: Option<String>,
+    pub(super) outcome: Option<String>,
     session_id: Option<String>,
     /// US dollars, at list prices.
     cost_usd: Option<f64>,
@@ -51,10 +50,10 @@ pub(crate) async fn ps(args: &PsArgs, places: &Places, printer: Printer) -> Resu
     let running = Runs::find(&places.state, printer).await?;
     let mut runs: Vec<RunReport> = running.all().iter().map(RunReport::of_running).collect();
     if args.all {
-        let known: HashSet<String> = runs.iter().map(|run| run.id.clone()).collect();
+        let is_known = |id: &str| running.all().iter().any(|run| run.run == id);
         let folders = run_folder::of_all_projects(&places.all_logs());
         let others = folders.iter().map(|folder| RunReport::of_folder(folder));
-        runs.extend(others.filter(|run| !known.contains(&run.id)));
+        runs.extend(others.filter(|run| !is_known(&run.id)));
     }
     runs.sort_by_key(|run| run.started_ms);
     match args.output {
@@ -158,7 +157,7 @@ impl RunReport {
 
     /// A run that cannot be asked: it has ended, or its program has not started. Image builds and
     /// verifications have no program.
-    fn of_folder(folder: &Path) -> Self {
+    pub(super) fn of_folder(folder: &Path) -> Self {
         let id = run_folder::id_of(folder);
         let began = run_folder::began(&id).map(|began| began.unix_timestamp_nanos() / 1_000_000);
         let record = RunRecord::read(folder);
@@ -192,8 +191,13 @@ impl RunReport {
         }
     }
 
+    /// An agent reports it, and can report anything.
+    pub(super) fn cost_text(&self) -> Option<String> {
+        self.cost_usd.filter(|cost| (0.005..1e6).contains(cost)).map(|cost| format!("${cost:.2}"))
+    }
+
     /// For people: how it ended says more than that it did.
-    fn state_text(&self) -> String {
+    pub(super) fn state_text(&self) -> String {
         match (self.exit_code, &self.outcome) {
             (None, _) => self.state.to_owned(),
             (Some(code), None) => format!("exit {code}"),
@@ -206,9 +210,7 @@ fn rows(runs: &[RunReport], now: Duration) -> Vec<Vec<String>> {
     let head = ["RUN", "AGE", "STATE", "PROGRAM", "PROJECT"].map(str::to_owned).to_vec();
     let row = |run: &RunReport| {
         let age = now.saturating_sub(Duration::from_millis(run.started_ms));
-        // An agent reports it, and can report anything.
-        let cost =
-            run.cost_usd.filter(|cost| (0.005..1e6).contains(cost)).map(|cost| format!(", ${cost:.2}"));
+        let cost = run.cost_text().map(|cost| format!(", {cost}"));
         [
             sanitize_name(&run.id),
             age_text(age),

@@ -1,5 +1,6 @@
 //! The folders of a project's settings, and of state that outlives a run.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use sandbox::host_path::{Resolver, writable_folders};
@@ -29,12 +30,22 @@ impl Folder {
         Self { path }
     }
 
+    /// The name that it has in the project.
+    pub(crate) fn name(&self) -> Option<&OsStr> {
+        self.path.file_name()
+    }
+
     pub(crate) fn config(&self) -> PathBuf {
         self.path.join("sandbox.yaml")
     }
 
     pub(crate) fn allowlist(&self) -> PathBuf {
         self.path.join("network-allowlist.yaml")
+    }
+
+    /// The settings files, whether they exist or not.
+    pub(crate) fn files(&self) -> [PathBuf; 4] {
+        [self.config(), self.allowlist(), self.build_allowlist(), self.dockerfile()]
     }
 
     /// The allowlist of image builds.

@@ -40,7 +40,7 @@ pub(crate) struct Project {
     /// The user's own file.
     pub(super) user_file: ConfigFile,
     /// The folder in which the command was started: the work tree, or one in it.
-    pub(super) current: PathBuf,
+    pub(crate) current: PathBuf,
     /// The defaults of an agent without files.
     pub(super) defaults: AgentDefaults,
     /// Opens paths of the host.
@@ -136,6 +136,20 @@ impl Project {
             trusted_paths: Vec::new(),
             homes: environment.path("HOME").into_iter().collect(),
         })
+    }
+
+    /// The files of its settings, whether they exist or not: those of its folder, and a named
+    /// configuration.
+    pub(crate) fn settings_files(&self) -> impl Iterator<Item = PathBuf> {
+        self.folder.files().into_iter().chain(self.config_path.clone())
+    }
+
+    /// Whether its settings are at the same place of the work tree `folder` as those of `other` in
+    /// `top`.
+    pub(crate) fn is_counterpart_of(&self, other: &Self, top: &Path, folder: &Path) -> bool {
+        let place = |root: &Path, from: &Path| root.strip_prefix(from).ok().map(Path::to_owned);
+        place(&self.root, folder).is_some_and(|here| place(&other.root, top) == Some(here))
+            && self.folder.name() == other.folder.name()
     }
 
     /// The folder of its runs.

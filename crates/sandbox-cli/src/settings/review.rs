@@ -206,7 +206,8 @@ impl Project {
         let roots = self.file.upstream.extra_roots.as_ref();
         if let Some(Ok((Some(input), _))) = roots.map(|path| self.roots(path)) {
             let mut rights = Rights::default();
-            rights.ask(format!("trust its certificate authorities, of the content {}", input.digest.short()));
+            rights
+                .ask(format!("trust its certificate authorities, of the content {}", input.content.short()));
             looked.add(input, rights);
         }
     }
@@ -233,6 +234,41 @@ impl Project {
             }
             _ => {}
         }
+    }
+
+    /// Trusts the files that are trusted in the project in `root`, which `known` reviews: the same
+    /// bytes at the same place of the project, with no additional rights.
+    pub(crate) fn trust_as_in(&self, known: &Review, root: &Path, needs: Needs<'_>) -> Result<(), Failure> {
+        let place = |root: &Path, input: &Input| input.path.strip_prefix(root).ok().map(Path::to_owned);
+        let [here, there] = [&self.root, root].map(|root| format!("`{}/", root.display()));
+        // Such a path leads out of the project, to another place than in the other one.
+        let moved = |line: &String| {
+            if line.contains("/../") || line.contains("/..`") {
+                line.clone()
+            } else {
+                line.replace(&there, &here)
+            }
+        };
+        // A right may name a place of the project.
+        let agreed = |rights: &Rights| -> BTreeSet<String> {
+            rights.lines().iter().flat_map(|line| [line.clone(), moved(line)]).collect()
+        };
+        let is_known = |(input, rights): &(Input, Rights)| {
+            known.files.iter().any(|(theirs, their_rights)| {
+                (theirs.role, &theirs.content) == (input.role, &input.content)
+                    && place(&self.root, input).is_some_and(|here| place(root, theirs) == Some(here))
+                    && known.record.trusts(theirs, their_rights)
+                    && rights.are_among(&agreed(their_rights))
+            })
+        };
+        let mut review = self.review(Some(needs));
+        // What was trusted here itself may be stricter.
+        let is_free = |(input, _): &(Input, Rights)| {
+            review.record.at(&input.place()).is_none() && review.record.formerly(input).is_none()
+        };
+        review.files.retain(|file| is_known(file) && is_free(file));
+        review.gone.clear();
+        review.trust(&self.trust_store())
     }
 
     /// The same project, of which from now on only trusted files are obeyed: by the record, by the

@@ -289,6 +289,7 @@ mod tests {
             config: None,
             trust: None,
             owner: false,
+            task: None,
             quiet: false,
             verbose: 0,
         };
@@ -304,6 +305,7 @@ mod tests {
             allow_system_mounts: false,
             mounts: Vec::new(),
             workspace: None,
+            worktree: None,
             unprotected: false,
             network_log: None,
             network_log_live: false,

@@ -46,6 +46,8 @@ pub(crate) struct Input {
     pub(crate) role: Role,
     pub(crate) path: PathBuf,
     pub(crate) digest: Digest,
+    /// Of the bytes alone, wherever they are.
+    pub(crate) content: Digest,
 }
 
 impl Input {
@@ -60,19 +62,20 @@ impl Input {
         path: &Path,
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Self {
-        let mut hash = Sha256::new();
-        let mut part = |bytes: &[u8]| {
-            // The length prefix makes the encoding of the parts unambiguous.
+        // The length prefix makes the encoding of the parts unambiguous.
+        let part = |hash: &mut Sha256, bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         };
-        part(role.as_str().as_bytes());
-        part(path.as_os_str().as_encoded_bytes());
-        for (name, bytes) in files {
-            part(name.as_bytes());
-            part(bytes);
+        let (mut placed, mut content) = (Sha256::new(), Sha256::new());
+        part(&mut placed, role.as_str().as_bytes());
+        part(&mut placed, path.as_os_str().as_encoded_bytes());
+        for bytes in files.into_iter().flat_map(|(name, bytes)| [name.as_bytes(), bytes]) {
+            part(&mut placed, bytes);
+            part(&mut content, bytes);
         }
-        Self { role, path: path.to_owned(), digest: Digest(hex(&hash.finalize())) }
+        let [digest, content] = [placed, content].map(|hash| Digest(hex(&hash.finalize())));
+        Self { role, path: path.to_owned(), digest, content }
     }
 
     /// Its place, regardless of its content.

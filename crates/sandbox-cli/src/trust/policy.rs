@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use allowlist::{Allowlist, Denied, GitRule, Reach, Rule, RuleMethod, UrlRule, VendorTool};
+use allowlist::{Allowed, Allowlist, Denied, GitRule, Reach, Rule, RuleMethod, VendorTool};
 use sandbox::Network;
 
 use super::Rights;
@@ -33,65 +33,45 @@ fn of(policy: &Allowlist, who: &str) -> Rights {
     let repositories: BTreeSet<&str> = policy
         .own_rules()
         .iter()
-        .filter(|rule| git(rule).is_some())
+        .filter(|rule| rule.git().is_some())
         .map(|rule| if rule.host().is_exact() { rule.host().as_str() } else { ANY })
         .collect();
     for (place, rule) in policy.places() {
         // A rule of a preset is narrower than the same rule of the policy, for example for paths
         // with a query.
         let preset = place.preset.map_or(String::new(), |name| format!(" (preset {name})"));
-        if let Some(git) = git(rule) {
-            for line in repository(rule, git) {
-                rights.ask(format!("{who}{line}{preset}"));
-            }
-            continue;
-        }
         let is_narrowed = repositories.contains(rule.host().as_str())
             || repositories.contains(ANY)
             || !(repositories.is_empty() || rule.host().is_exact());
         let but = if is_narrowed { ", but where repositories are named, push only to these" } else { "" };
-        rights.ask(format!("{who}reach {}{}{but}{preset}", host(rule), requests(rule)));
+        for line in lines(rule, but) {
+            rights.ask(format!("{who}{line}{preset}"));
+        }
     }
     vendor_tools(policy, who, &mut rights);
     budget(policy, who, &mut rights);
     rights
 }
 
-fn url(rule: &Rule) -> Option<&UrlRule> {
-    match rule {
-        Rule::Url(rule) => Some(rule),
-        _ => None,
-    }
+/// The rights that a rule gives; `but` ends those to reach a host.
+fn lines(rule: &Rule, but: &str) -> Vec<String> {
+    // Quoted, because character classes of a pattern may contain words.
+    let host = plain_or_quoted(rule.host().as_str());
+    let (path, allowed) = match rule {
+        Rule::Domain(_) => ("", &Allowed::Everything),
+        Rule::Url(rule) => (rule.path().as_str(), rule.allowed()),
+    };
+    let path = if path.is_empty() { "any path".to_owned() } else { format!("path {}", quoted(path)) };
+    let methods = match allowed {
+        Allowed::Everything => "any method".to_owned(),
+        Allowed::Methods(methods) => methods.iter().map(RuleMethod::as_str).collect::<Vec<_>>().join(", "),
+        Allowed::Git(git) => return repository(&format!("the repository {host}, {path}"), git),
+    };
+    vec![format!("reach {host}, {path}: {methods}{but}")]
 }
 
-fn git(rule: &Rule) -> Option<&GitRule> {
-    url(rule).and_then(UrlRule::git)
-}
-
-/// The hosts of a rule, quoted, because character classes of a pattern may contain words.
-fn host(rule: &Rule) -> String {
-    plain_or_quoted(rule.host().as_str())
-}
-
-/// The path of a rule, as text.
-fn path(rule: &Rule) -> String {
-    match url(rule).map(|rule| rule.path().as_str()) {
-        None | Some("") => ", any path".to_owned(),
-        Some(path) => format!(", path {}", quoted(path)),
-    }
-}
-
-/// The requests that a rule allows to its host.
-fn requests(rule: &Rule) -> String {
-    let methods: Vec<&str> =
-        url(rule).map(UrlRule::methods).unwrap_or_default().iter().map(RuleMethod::as_str).collect();
-    let methods = if methods.is_empty() { "any method".to_owned() } else { methods.join(", ") };
-    format!("{}: {methods}", path(rule))
-}
-
-/// The rights that a rule gives on a repository.
-fn repository(rule: &Rule, git: &GitRule) -> Vec<String> {
-    let place = format!("the repository {}{}", host(rule), path(rule));
+/// The rights that a rule gives on the repository `place`.
+fn repository(place: &str, git: &GitRule) -> Vec<String> {
     let also = match (git.force, git.delete) {
         (false, false) => "",
         (true, false) => ", also with force",

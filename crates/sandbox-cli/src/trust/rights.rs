@@ -37,7 +37,7 @@ impl Rights {
     }
 
     /// Whether a user who agreed to `lines` agreed to all of them.
-    pub(super) fn are_among(&self, lines: &BTreeSet<String>) -> bool {
+    pub(crate) fn are_among(&self, lines: &BTreeSet<String>) -> bool {
         self.asked.is_subset(lines)
     }
 

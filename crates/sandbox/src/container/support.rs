@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Once;
 
-use crate::labels::Role;
 use crate::program::SUPERVISE;
 use crate::spec::{Runtime, Seccomp, SshSigner, UserNamespace};
 use sandbox_podman::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
@@ -157,7 +156,7 @@ fn unlimited(
     capabilities: &Capabilities,
     field: &'static str,
 ) -> Result<(), ContainerError> {
-    if !matches!(plan.labels.role(), Role::Proxy | Role::Build) {
+    if !plan.labels.role().has_default_limits() {
         return Err(ContainerError::Unsupported {
             field,
             engine: name(capabilities),
@@ -297,6 +296,7 @@ fn name(capabilities: &Capabilities) -> String {
 mod tests {
     use super::*;
     use crate::container::a_plan;
+    use crate::labels::Role;
     use crate::spec::{Device, Isolation, Ulimit, UlimitKind};
 
     fn plan(isolation: Isolation) -> ContainerPlan {

@@ -138,7 +138,7 @@ fn without_runs(found: Vec<Found>) -> Vec<Found> {
         found.iter().filter(|found| found.labels.role().outlives(&found.state)).map(place).collect();
     found
         .into_iter()
-        .filter(|found| found.labels.role() == Role::Proxy || !runs.contains(&place(found)))
+        .filter(|found| found.labels.role().leaves_run() || !runs.contains(&place(found)))
         .collect()
 }
 

@@ -21,6 +21,7 @@ mod policy;
 pub(crate) mod project;
 mod run;
 mod settings;
+mod side_by_side;
 pub(crate) mod stand_in;
 mod terminal;
 mod two_runs;

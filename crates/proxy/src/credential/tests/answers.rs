@@ -1,4 +1,4 @@
-//! What answers are searched for.
+//! Values that responses are searched for.
 
 use http::HeaderValue;
 use sandbox_credentials::SecretValue;
@@ -29,7 +29,7 @@ fn hex(text: &str, between: &str) -> String {
     pairs.join(between)
 }
 
-/// What a service says, and what the container sees of it.
+/// A service sends `said`, and the container sees `expected`.
 #[track_caller]
 fn check(said: &str, expected: &str) {
     let entries = [signing(), entry(SURROGATE, REAL, &["x-key"], as_it_is)];
@@ -41,7 +41,7 @@ fn check(said: &str, expected: &str) {
 }
 
 #[test]
-fn the_bytes_of_a_canonical_request_hold_no_value() {
+fn hex_of_a_canonical_request_contains_no_value() {
     let request = |id: &str, token: &str| {
         let escaped = token.replace('/', "%2F").replace('+', "%2B").replace('=', "%3D");
         format!(
@@ -57,7 +57,7 @@ fn the_bytes_of_a_canonical_request_hold_no_value() {
 }
 
 #[test]
-fn a_masked_value_in_hexadecimal_is_found() {
+fn masked_value_in_hexadecimal_is_found() {
     let said = |value: &str| format!("0x{}", hex(value, ""));
     check(&said(REAL), &said(SURROGATE));
 }

@@ -1,4 +1,4 @@
-//! Entries, headers and the plan that comes of them.
+//! Entries, headers and the resulting plan.
 
 use std::time::SystemTime;
 
@@ -89,7 +89,7 @@ pub(super) fn plan(entries: &[Entry], headers: &[(&str, &str)]) -> Plan {
     plan_for(entries, Scheme::Https, "a.example", map(headers)).unwrap()
 }
 
-/// What one header becomes: `None` if it is gone.
+/// Checks what one header becomes; `None` if it is removed.
 #[track_caller]
 pub(super) fn check(entries: &[Entry], name: &str, value: &str, expected: Option<&str>) {
     let plan = plan(entries, &[("x-before", "1"), (name, value), ("x-after", "2")]);

@@ -1,4 +1,4 @@
-//! What becomes of all the headers of a request.
+//! Replacements in all headers of a request.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn replaced_header_has_one_line() {
 }
 
 #[test]
-fn order_and_duplicates_of_other_headers_survive() {
+fn order_and_duplicates_of_other_headers_are_kept() {
     let held = [
         ("accept", "1"),
         ("authorization", "Bearer ghp_SurrogateA"),
@@ -46,7 +46,7 @@ fn order_and_duplicates_of_other_headers_survive() {
 }
 
 #[test]
-fn foreign_credentials_go_unless_every_entry_that_names_the_header_lets_them() {
+fn foreign_credentials_are_removed_unless_every_entry_naming_the_header_allows_them() {
     let allow = |injection: &mut Injection| injection.allow_foreign_credentials = true;
     let foreign = "Bearer attackerkey";
     check(&usual(), "authorization", foreign, None);
@@ -59,14 +59,14 @@ fn foreign_credentials_go_unless_every_entry_that_names_the_header_lets_them() {
         entry(OTHER, OTHER_REAL, &["authorization"], as_it_is),
     ];
     check(&two, "authorization", foreign, None);
-    // What any entry replaced is not foreign to the others.
+    // A value that any entry replaced is not foreign to the others.
     check(&two, "authorization", "Bearer ghp_SurrogateA", Some("Bearer ghp_RealValueA"));
     check(&two, "authorization", "Bearer ghp_SurrogateB", Some("Bearer ghp_RealValueB"));
 }
 
 /// Gateways hand both to programs under one name.
 #[test]
-fn hyphens_and_underscores_are_one() {
+fn hyphens_and_underscores_are_equivalent() {
     let entries = [entry(SURROGATE, REAL, &["x-api-key"], as_it_is)];
     check(&entries, "x_api_key", "ghp_SurrogateA", Some("ghp_RealValueA"));
     check(&entries, "x_api-key", "attackerkey", None);
@@ -83,14 +83,14 @@ fn hyphens_and_underscores_are_one() {
 }
 
 #[test]
-fn several_lines_of_a_foreign_header_all_go() {
+fn all_lines_of_a_foreign_header_are_removed() {
     let plan = plan(&usual(), &[("authorization", "Bearer a"), ("x", "y"), ("authorization", "Bearer b")]);
     assert_eq!(lines(&plan.headers), ["x: y"]);
     assert_eq!((plan.masked, plan.dropped), (0, 2));
 }
 
 #[test]
-fn out_of_scope_nothing_is_touched() {
+fn headers_out_of_scope_are_unchanged() {
     let held = [
         ("authorization", "Bearer ghp_SurrogateA"),
         ("authorization", "Bearer attackerkey"),
@@ -111,7 +111,7 @@ fn out_of_scope_nothing_is_touched() {
 }
 
 #[test]
-fn over_plain_http_nothing_is_replaced_but_foreign_credentials_go() {
+fn plain_http_gets_no_real_value_and_loses_foreign_credentials() {
     let allowed = [entry(SURROGATE, REAL, &["authorization"], |injection| {
         injection.allow_plaintext = true;
     })];
@@ -152,7 +152,7 @@ fn framing_header_is_never_replaced() {
 }
 
 #[test]
-fn binary_header_value_is_left_alone() {
+fn binary_header_value_is_not_replaced() {
     for value in
         [&b"\xff\xfe"[..], b"Bearer \xff", b"Basic \xff\xff", b"\xc3\x28 ghp_SurrogateA", b"a=\xff; s"]
     {
@@ -167,7 +167,7 @@ fn binary_header_value_is_left_alone() {
 }
 
 #[test]
-fn value_with_forbidden_bytes_is_an_error_that_hides_it() {
+fn value_with_forbidden_bytes_is_an_error_without_the_value() {
     for real in ["secret\nvalue", "secret\r\nx: y", "secret\0value"] {
         let entries = [entry(SURROGATE, real, &["authorization"], as_it_is)];
         let headers = map(&[("authorization", "Bearer ghp_SurrogateA")]);
@@ -177,14 +177,14 @@ fn value_with_forbidden_bytes_is_an_error_that_hides_it() {
             shown.contains("authorization") && !shown.contains("secret\\") && !shown.contains("secret\n"),
             "{shown}"
         );
-        // In a pair it is encoded, and fits.
+        // In a pair it is encoded, and valid.
         let pair = basic("u:ghp_SurrogateA");
         check(&entries, "authorization", &pair, Some(&basic(&format!("u:{real}"))));
     }
 }
 
 #[test]
-fn nothing_shows_a_value() {
+fn debug_output_omits_values() {
     let entries = [
         entry(SURROGATE, REAL, &["authorization"], as_it_is),
         entry(OTHER, OTHER_REAL, &["cookie"], as_it_is),
@@ -211,7 +211,7 @@ fn entry_with_an_empty_surrogate_or_value_is_ignored() {
 }
 
 #[test]
-fn answers_are_searched_unless_every_entry_in_scope_lets_echoes_pass() {
+fn responses_are_searched_unless_every_entry_in_scope_allows_echo() {
     let echo = |injection: &mut Injection| injection.allow_echo = true;
     let quiet = entry(SURROGATE, REAL, &["authorization"], as_it_is);
     let open = entry(OTHER, OTHER_REAL, &["x-key"], echo);
@@ -221,7 +221,7 @@ fn answers_are_searched_unless_every_entry_in_scope_lets_echoes_pass() {
 }
 
 #[test]
-fn trailers_may_not_be_called_as_an_entry_names_a_header() {
+fn trailers_must_not_have_names_that_entries_name() {
     let entries = [
         entry(SURROGATE, REAL, &["X-Key", "x-wild-*"], as_it_is),
         entry(OTHER, OTHER_REAL, &["x-other"], |injection| {
@@ -232,10 +232,10 @@ fn trailers_may_not_be_called_as_an_entry_names_a_header() {
 }
 
 proptest! {
-    /// Whatever surrounds a surrogate in a header that is named exactly: the real value goes out
-    /// only if the whole credential is the surrogate, and nothing else does.
+    /// For any text around a surrogate in a header that is named exactly: the real value is sent
+    /// only if the whole credential is the surrogate, and otherwise nothing is.
     #[test]
-    fn the_real_value_never_travels_with_anything(before in "[ -~]{0,12}", after in "[ -~]{0,12}") {
+    fn real_value_is_sent_only_for_a_whole_surrogate(before in "[ -~]{0,12}", after in "[ -~]{0,12}") {
         let value = format!("{before}{SURROGATE}{after}");
         let plan = plan(&usual(), &[("authorization", &value)]);
         let scheme = before.trim_start();
@@ -248,7 +248,7 @@ proptest! {
 
     /// Any bytes at all: no panic, and no real value without its surrogate.
     #[test]
-    fn without_a_surrogate_there_is_no_real_value(values in proptest::collection::vec("[ -~]{0,40}", 0..6), name in 0..3_usize) {
+    fn real_value_is_never_sent_without_its_surrogate(values in proptest::collection::vec("[ -~]{0,40}", 0..6), name in 0..3_usize) {
         let name = ["authorization", "cookie", "x-any"][name];
         let entries = [entry(SURROGATE, REAL, &["authorization", "cookie", "x-*"], as_it_is)];
         let held: Vec<(&str, &str)> = values.iter().map(|value| (name, value.as_str())).collect();

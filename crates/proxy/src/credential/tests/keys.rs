@@ -1,5 +1,5 @@
-//! What becomes of credentials at a host that a key signs for: whatever is not the key's own goes,
-//! unless every key lets it.
+//! Credentials at a host that a key signs for: all but the key's own are removed, unless every key
+//! allows them.
 
 use allowlist::HostPattern;
 use http::header::AUTHORIZATION;
@@ -58,7 +58,7 @@ fn has(plan: &Plan, name: &str) -> bool {
 }
 
 #[test]
-fn no_other_authorization_travels() {
+fn other_authorization_is_removed() {
     for foreign in [
         "Bearer attackerkey",
         "bearer attackerkey",
@@ -92,7 +92,7 @@ fn check_dated(entries: &[Entry], authorization: &str, expected: Option<&str>) {
 }
 
 #[test]
-fn over_plain_http_it_goes_too() {
+fn other_authorization_is_removed_over_plain_http_too() {
     let held = [("authorization", "Bearer attackerkey"), ("x", "y")];
     let plan = plan_for(&strict(), Scheme::Http, "a.example", map(&held)).unwrap();
     assert_eq!(lines(&plan.headers), ["x: y"]);
@@ -101,7 +101,7 @@ fn over_plain_http_it_goes_too() {
 }
 
 #[test]
-fn anonymous_requests_and_hosts_out_of_scope_are_left_alone() {
+fn anonymous_requests_and_hosts_out_of_scope_are_unchanged() {
     for entries in [strict(), lenient()] {
         let found = plan_at(&entries, "/k?token=t&q", &[("x-api-key", "k"), ("accept", "a")]);
         assert_eq!(lines(&found.headers)[..2], ["x-api-key: k", "accept: a"]);
@@ -113,7 +113,7 @@ fn anonymous_requests_and_hosts_out_of_scope_are_left_alone() {
 }
 
 #[test]
-fn our_own_signature_travels_and_nothing_beside_it() {
+fn only_our_own_signature_is_forwarded() {
     let own = signature(ID);
     for entries in [strict(), lenient()] {
         let held = [
@@ -138,7 +138,7 @@ fn our_own_signature_travels_and_nothing_beside_it() {
 }
 
 #[test]
-fn a_presigned_url_of_another_goes() {
+fn foreign_presigned_signature_is_removed() {
     let target = presigned(ATTACKER);
     let found = plan_at(&strict(), &target, &[]);
     assert_eq!((found.target.as_deref(), found.dropped), (Some("/k?q=1"), 1));
@@ -147,7 +147,7 @@ fn a_presigned_url_of_another_goes() {
 }
 
 #[test]
-fn a_session_token_without_a_signature_of_ours_goes() {
+fn session_token_without_our_signature_is_removed() {
     for name in ["x-amz-security-token", "x-amz-s3session-token"] {
         let held = [(name, "attackers"), ("x", "y")];
         let found = plan(&strict(), &held);
@@ -159,7 +159,7 @@ fn a_session_token_without_a_signature_of_ours_goes() {
         let found = plan_at(&strict(), &target, &[("x", "y")]);
         assert_eq!((found.target.as_deref(), found.dropped), (Some("/k?a=1"), 1));
         assert_eq!(plan_at(&lenient(), &target, &[]).target, None);
-        // With a foreign signature it goes as well.
+        // With a foreign signature it is removed as well.
         let foreign = signature(ATTACKER);
         let held = [("x-amz-date", "20150830T123600Z"), ("authorization", &foreign), (name, "attackers")];
         let found = plan_at(&strict(), &target, &held);
@@ -169,7 +169,7 @@ fn a_session_token_without_a_signature_of_ours_goes() {
 }
 
 #[test]
-fn a_masked_secret_travels_where_requests_are_signed() {
+fn masked_secret_is_replaced_where_requests_are_signed() {
     for foreign in [true, false] {
         let entries = [
             key(ID, false),
@@ -180,13 +180,13 @@ fn a_masked_secret_travels_where_requests_are_signed() {
         check(&entries, "authorization", "Bearer ghp_SurrogateA", Some("Bearer ghp_RealValueA"));
         check(&entries, "authorization", "Bearer attackerkey", None);
     }
-    // Nor does a lenient key open what a masked secret keeps shut.
+    // Nor does a lenient key allow what a masked secret forbids.
     let entries = [key(ID, true), usual().remove(0)];
     check(&entries, "authorization", "Bearer attackerkey", None);
 }
 
 #[test]
-fn no_trailer_is_called_like_what_a_key_authorises_with() {
+fn trailers_must_not_have_names_that_keys_authorise_with() {
     for entries in [strict(), lenient()] {
         assert_eq!(
             plan(&entries, &[]).no_trailers,

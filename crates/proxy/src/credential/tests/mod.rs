@@ -1,4 +1,4 @@
-//! What becomes of a request's headers: each attack beside the request that it imitates.
+//! Replacements in a request's headers: each attack next to the request that it imitates.
 
 mod answers;
 mod fixture;

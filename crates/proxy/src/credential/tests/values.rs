@@ -1,4 +1,4 @@
-//! Where in one value a credential is found.
+//! Places of a credential in one value.
 
 use allowlist::Glob;
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use sandbox_proxy_protocol::Scheme;
 use super::fixture::*;
 
 #[test]
-fn one_whole_credential_is_replaced_and_nothing_less() {
+fn only_a_whole_credential_is_replaced() {
     let good = [
         ("ghp_SurrogateA", "ghp_RealValueA"),
         ("Bearer ghp_SurrogateA", "Bearer ghp_RealValueA"),
@@ -17,7 +17,7 @@ fn one_whole_credential_is_replaced_and_nothing_less() {
         ("BEARER   ghp_SurrogateA", "BEARER   ghp_RealValueA"),
         ("token ghp_SurrogateA", "token ghp_RealValueA"),
         ("X-My-Scheme ghp_SurrogateA", "X-My-Scheme ghp_RealValueA"),
-        // The token of `Basic` may be a secret of its own.
+        // The token of `Basic` may itself be a secret.
         ("Basic ghp_SurrogateA", "Basic ghp_RealValueA"),
     ];
     for (value, real) in good {
@@ -62,7 +62,7 @@ fn white_space_around_a_value_is_preserved() {
 }
 
 #[test]
-fn either_half_of_a_basic_pair_is_a_credential() {
+fn either_half_of_a_basic_pair_is_replaced() {
     for (held, real) in [
         ("user:ghp_SurrogateA", "user:ghp_RealValueA"),
         ("ghp_SurrogateA:", "ghp_RealValueA:"),
@@ -74,7 +74,7 @@ fn either_half_of_a_basic_pair_is_a_credential() {
             let value = |pair: &str| format!("{scheme} {}", BASE64_STANDARD.encode(pair));
             check(&usual(), "authorization", &value(held), Some(&value(real)));
         }
-        // Who leaves padding out gets none.
+        // A client that omits padding gets none.
         let unpadded = |pair: &str| format!("Basic {}", BASE64_STANDARD_NO_PAD.encode(pair));
         check(&usual(), "authorization", &unpadded(held), Some(&unpadded(real)));
     }
@@ -82,7 +82,7 @@ fn either_half_of_a_basic_pair_is_a_credential() {
         "user:xghp_SurrogateA",
         "user:ghp_SurrogateAx",
         "user: ghp_SurrogateA",
-        // Only the first colon divides.
+        // Only the first colon is the separator.
         "user:attackerkey:ghp_SurrogateA",
         "user:ghp_SurrogateA:attackerkey",
         "ghp_SurrogateA",
@@ -121,7 +121,7 @@ fn basic_pair_may_hold_two_credentials_and_binary_bytes() {
 }
 
 #[test]
-fn the_other_half_can_be_fixed() {
+fn other_half_of_a_pair_can_be_restricted() {
     let restricted = |pattern: &str| {
         let pattern = Glob::new(pattern);
         vec![entry(SURROGATE, REAL, &["authorization"], |injection| {
@@ -133,7 +133,7 @@ fn the_other_half_can_be_fixed() {
         ("x-access-token", "attackerkey:ghp_SurrogateA", None),
         ("x-access-token", ":ghp_SurrogateA", None),
         ("x-*", "x-y:ghp_SurrogateA", Some("x-y:ghp_RealValueA")),
-        // Where the secret is the user, the password is the other half.
+        // If the secret is the user, the password is the other half.
         ("x-oauth-basic", "ghp_SurrogateA:x-oauth-basic", Some("ghp_RealValueA:x-oauth-basic")),
         ("x-oauth-basic", "ghp_SurrogateA:attackerkey", None),
         ("", "ghp_SurrogateA:", Some("ghp_RealValueA:")),
@@ -144,12 +144,12 @@ fn the_other_half_can_be_fixed() {
     }
     let bytes = format!("Basic {}", BASE64_STANDARD.encode(b"\xff:ghp_SurrogateA"));
     check(&restricted("?"), "authorization", &bytes, None);
-    // It is about `Basic` only.
+    // It applies to `Basic` only.
     check(&restricted("x"), "authorization", "Bearer ghp_SurrogateA", Some("Bearer ghp_RealValueA"));
 }
 
 #[test]
-fn a_cookie_is_a_credential() {
+fn whole_value_of_a_cookie_is_replaced() {
     for headers in [["cookie"], ["cook*"]] {
         let entries = [entry(SURROGATE, REAL, &headers, as_it_is)];
         for (held, real) in [
@@ -201,13 +201,13 @@ fn cookies_on_several_lines_are_one_header() {
     // Without the surrogate all of them are foreign.
     let found = plan(&strict, &[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")]);
     assert_eq!(lines(&found.headers), ["x: y"]);
-    // Where no entry covers cookies, they stay as they are.
+    // If no entry covers cookies, they stay unchanged.
     let found = plan(&usual(), &[("cookie", "a=1"), ("cookie", "b=2")]);
     assert_eq!(lines(&found.headers), ["cookie: a=1", "cookie: b=2"]);
 }
 
 #[test]
-fn a_part_of_a_list_is_a_credential_for_wildcards_only() {
+fn parts_of_lists_are_replaced_for_wildcards_only() {
     let loose = [entry(SURROGATE, REAL, &["x-*"], as_it_is)];
     for (held, real) in [
         ("a, ghp_SurrogateA,b", "a, ghp_RealValueA,b"),
@@ -221,11 +221,11 @@ fn a_part_of_a_list_is_a_credential_for_wildcards_only() {
     }
     let exact = [entry(SURROGATE, REAL, &["x-keys"], as_it_is)];
     check(&exact, "x-keys", "a, ghp_SurrogateA", None);
-    // Another entry's wildcard opens no way around an exact name.
+    // Another entry's wildcard does not bypass an exact name.
     let both = [entry(SURROGATE, REAL, &["x-keys"], as_it_is), entry(OTHER, OTHER_REAL, &["x-*"], as_it_is)];
     check(&both, "x-keys", "attackerkey, ghp_SurrogateB", None);
     check(&both, "x-keys", "ghp_SurrogateB", Some("ghp_RealValueB"));
-    // Nor does it look into lists for an entry without one.
+    // Nor are lists searched for an entry without a wildcard.
     let both = [
         entry(SURROGATE, REAL, &["x-keys"], |injection| {
             injection.allow_foreign_credentials = true;
@@ -237,7 +237,7 @@ fn a_part_of_a_list_is_a_credential_for_wildcards_only() {
 }
 
 #[test]
-fn text_around_a_credential_is_bounded() {
+fn text_next_to_a_credential_is_bounded() {
     for (length, fits) in [(1024, true), (1025, false), (40_000, false)] {
         let other = "x".repeat(length);
         for (held, real) in [
@@ -248,7 +248,7 @@ fn text_around_a_credential_is_bounded() {
             check(&usual(), "authorization", &basic(&held), real.as_deref());
         }
     }
-    // How long our own are is for whoever configures them to say.
+    // The length of our own credentials is up to their configuration.
     let long: &str = "s".repeat(2000).leak();
     let both = [
         entry(SURROGATE, REAL, &["authorization"], as_it_is),
@@ -260,7 +260,7 @@ fn text_around_a_credential_is_bounded() {
 }
 
 #[test]
-fn all_pairs_of_a_request_together_are_short() {
+fn pairs_of_a_request_are_bounded_together() {
     let anywhere = [entry(SURROGATE, REAL, &["x-*"], as_it_is)];
     let names = ["x-0", "x-1", "x-2", "x-3", "x-4", "x-5"];
     for (length, replaced) in [(10, 6), (490, 3), (1000, 1)] {

@@ -1,4 +1,4 @@
-//! Heads and bodies as clients frame them, well and badly.
+//! Well-framed and badly framed heads and bodies of clients.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const LIMITS: HeadLimits = HeadLimits { bytes: 256, headers: 8, time: Duration::from_secs(5) };
 
-/// A stream that gives its bytes in pieces of set sizes; 0 is a pause.
+/// A stream that yields its bytes in pieces of the given sizes; 0 is a pause.
 struct Pieces {
     bytes: Vec<u8>,
     sizes: Vec<usize>,
@@ -30,7 +30,7 @@ impl AsyncRead for Pieces {
     }
 }
 
-/// What hyper would get of `bytes`, and how it ended.
+/// The bytes that hyper would get if a client sent `bytes`, and how the connection ended.
 fn through(bytes: &[u8], sizes: &[usize]) -> (Vec<u8>, String) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _entered = runtime.enter();
@@ -68,7 +68,7 @@ fn good_messages_pass_unchanged() {
 }
 
 #[test]
-fn a_stand_in_takes_the_place_of_a_bad_head_and_nothing_follows() {
+fn bad_head_is_replaced_and_nothing_follows() {
     let good = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let (got, end) = through(format!("{good}HEAD / HTTP/1.1\nHost: a\n\n{good}").as_bytes(), &[]);
     assert_eq!(
@@ -79,7 +79,7 @@ fn a_stand_in_takes_the_place_of_a_bad_head_and_nothing_follows() {
 }
 
 #[test]
-fn hyper_gets_a_target_that_it_can_hold() {
+fn raw_target_is_percent_encoded_for_hyper() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _entered = runtime.enter();
     let head = "GET /?\"a\" HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -97,7 +97,7 @@ fn hyper_gets_a_target_that_it_can_hold() {
         assert!(matches!(framing.take_note(head), Some(Note::Target(target)) if target == b"/?\"a\""));
     }
     assert!(framing.take_note(4).is_none());
-    // The stand-in counts towards the limit.
+    // The percent-encoded target counts towards the limit.
     let (_, end) = through(format!("GET /?{} HTTP/1.1\r\n\r\n", "\"".repeat(100)).as_bytes(), &[]);
     assert_eq!(end, "1: the request head is longer than this proxy accepts");
 }
@@ -109,7 +109,7 @@ fn bytes_after_a_body_are_read_as_a_head() {
     {
         let head = format!("POST / HTTP/1.1\r\n{length}\r\n\r\n");
         let bytes = format!("{head}{body}GET / HTTP/1.1\nHost: b\n\n");
-        // Body and follower come with the head, or by themselves.
+        // The body and the next head arrive with the first head, or separately.
         for sizes in [&[][..], &[usize::MAX, head.len()]] {
             let (got, end) = through(bytes.as_bytes(), sizes);
             assert_eq!(
@@ -122,14 +122,14 @@ fn bytes_after_a_body_are_read_as_a_head() {
 }
 
 #[test]
-fn a_bad_chunk_ends_the_connection_before_it() {
+fn bad_chunk_ends_the_connection_before_it() {
     let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n";
     let (got, end) = through(format!("{head}zz\r\n").as_bytes(), &[]);
     assert_eq!((String::from_utf8(got).unwrap(), end.as_str()), (head.to_owned(), "invalid data"));
 }
 
 #[test]
-fn bytes_after_an_upgrade_wait() {
+fn bytes_after_an_upgrade_request_are_withheld() {
     let head = "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
     assert_eq!(
         through(format!("{head}\x01\x02").as_bytes(), &[]),
@@ -138,10 +138,10 @@ fn bytes_after_an_upgrade_wait() {
 }
 
 proptest! {
-    /// Neither what passes nor how it ends depends on how the bytes were cut, and nothing passes
+    /// The split of the bytes changes neither the bytes that pass nor the end, and nothing passes
     /// that was not sent.
     #[test]
-    fn any_split_passes_alike(
+    fn split_does_not_change_what_passes(
         messages in "(GET / HTTP/1\\.1\r\n|Host: a\r\n|Content-Length: [0-4]\r\n|Transfer-Encoding: chunked\r\n|Upgrade: x\r\n|\r\n|\n|[0-3]\r\n|abc|\r|x: y\r\n| |0\r\n\r\n){0,20}",
         sizes in proptest::collection::vec(0usize..30, 0..20),
     ) {

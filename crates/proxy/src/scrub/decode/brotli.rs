@@ -1,4 +1,4 @@
-//! `br` (RFC 7932), with the windows of that document: up to 16 MiB.
+//! `br` (RFC 7932), with the windows that this RFC defines: up to 16 MiB.
 
 use brotli_decompressor::{
     BrotliDecompressStream, BrotliResult, BrotliState, HuffmanCode, SliceWrapper, StandardAlloc,
@@ -7,10 +7,10 @@ use brotli_decompressor::{
 use super::{DecodeError, Decoder, Step};
 
 const CODING: &str = "brotli";
-/// What a stream takes besides its window and its codes.
+/// The memory of a stream in addition to its window and its codes.
 const BASE: usize = 64 * 1024;
 
-/// Undoes `br`.
+/// Decoder for `br`.
 pub(super) struct Brotli {
     state: Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>,
     phase: StreamState,
@@ -24,7 +24,7 @@ enum StreamState {
 }
 
 impl Brotli {
-    /// Nothing has come yet.
+    /// Creates a decoder that has read nothing.
     pub(super) fn new() -> Self {
         let alloc = StandardAlloc::default;
         Self {

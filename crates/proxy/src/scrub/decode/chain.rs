@@ -1,11 +1,11 @@
-//! Undoing the codings of one body, one after the other.
+//! Decoding of the codings of one body, one after the other.
 
 use bytes::{Buf, Bytes};
 
 use super::reservation::Reservation;
 use super::{Coding, DecodeError, Decoder};
 
-/// The most that one step gives, in bytes.
+/// The maximum output of one step, in bytes.
 const PIECE: usize = 32 * 1024;
 
 /// The decoders of one body.
@@ -15,14 +15,14 @@ pub(in crate::scrub) struct Chain {
     piece: Box<[u8]>,
 }
 
-/// What there is to be had.
+/// The result of [`Chain::pull`].
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::scrub) enum Pulled {
     /// Decoded bytes: at least one, and never more than a piece.
     Data(Bytes),
-    /// Everything that has come is decoded and was given.
+    /// All input so far is decoded and returned.
     Hungry,
-    /// Nothing yet, and the steps is at its end.
+    /// No output yet, and the steps are used up.
     Tired,
 }
 
@@ -33,21 +33,22 @@ struct Stage {
 }
 
 impl Chain {
-    /// Undoes `codings` in this order.
+    /// Decodes `codings` in this order.
     pub(in crate::scrub) fn new(codings: &[Coding]) -> Result<Self, DecodeError> {
         let stages = codings.iter().map(|coding| Stage::new(*coding)).collect::<Result<_, _>>()?;
         Ok(Self { stages, piece: vec![0; PIECE].into_boxed_slice() })
     }
 
-    /// Takes what has come; only when the chain is hungry.
+    /// Takes more input; only allowed when the chain is hungry.
     pub(in crate::scrub) fn feed(&mut self, input: Bytes) {
         if let Some(first) = self.stages.first_mut() {
-            debug_assert!(first.input.is_empty(), "nothing is thrown away");
+            debug_assert!(first.input.is_empty(), "unread input would be lost");
             first.input = input;
         }
     }
 
-    /// The next piece. Decoding may give nothing for long; each step of it takes one of `steps`.
+    /// Returns the next piece. Decoding may yield nothing for a long time; each step uses up one of
+    /// `steps`.
     pub(in crate::scrub) fn pull(&mut self, steps: &mut u32) -> Result<Pulled, DecodeError> {
         let last = self.stages.len().saturating_sub(1);
         let mut at = last;
@@ -65,7 +66,7 @@ impl Chain {
                 at += 1;
                 self.stages.get_mut(at).into_iter().for_each(|next| next.input.clone_from(&data));
             } else if stage.input.is_empty() {
-                // Only the stage before it can help.
+                // Only the previous stage can supply more.
                 let Some(before) = at.checked_sub(1) else {
                     return Ok(Pulled::Hungry);
                 };
@@ -75,7 +76,7 @@ impl Chain {
         Ok(Pulled::Hungry)
     }
 
-    /// Whether the body may end here.
+    /// Checks that the body may end here.
     pub(in crate::scrub) fn finish(&mut self) -> Result<(), DecodeError> {
         self.stages.iter_mut().try_for_each(|stage| stage.decoder.finish())
     }
@@ -89,12 +90,12 @@ impl Stage {
         Ok(Self { decoder, input: Bytes::new(), reservation })
     }
 
-    /// One step; how much it wrote into `output`.
+    /// Takes one step, and returns how much it wrote into `output`.
     fn step(&mut self, output: &mut [u8]) -> Result<usize, DecodeError> {
         let step = self.decoder.step(&self.input, output)?;
         self.reservation.grow(self.decoder.memory())?;
         if step.read == 0 && step.written == 0 && !self.input.is_empty() {
-            // A decoder that neither goes on nor complains must not go round for ever.
+            // A decoder that neither advances nor fails must not loop forever.
             return Err(DecodeError::Stuck);
         }
         self.input.advance(step.read.min(self.input.len()));
@@ -111,7 +112,7 @@ mod tests {
 
     const ALL: [Coding; 4] = [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd];
 
-    /// Everything that can be had now.
+    /// Everything that can be decoded now.
     fn drain(chain: &mut Chain) -> Result<Vec<u8>, DecodeError> {
         let mut data = Vec::new();
         loop {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flushed_piece_comes_out_at_once() {
+    fn flushed_piece_is_decoded_at_once() {
         // The first of them is exactly as long as a step's output.
         let long = vec![b'x'; PIECE];
         let pieces: [&[u8]; 4] = [&long, b"data: one\n\n", b"data: two\n\n", b"data: 3\n\n"];
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn members_and_frames_follow_each_other() {
+    fn consecutive_members_and_frames_are_decoded() {
         for coding in [Coding::Gzip, Coding::Zstd] {
             let encoded = [whole(coding, b"one "), whole(coding, b""), whole(coding, b"two")].concat();
             for size in 1..encoded.len() {
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gzip_header_may_have_every_part() {
+    fn gzip_header_with_every_part_is_decoded() {
         let plain = whole(Coding::Gzip, b"one");
         let header: &[u8] = b"\x1f\x8b\x08\x1e\0\0\0\0\0\xff\x03\0abcname\0comment\0\x12\x34";
         let encoded = [header, &plain[10..]].concat();
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_is_an_error() {
+    fn wrong_checksum_is_an_error() {
         for end in [1, 5] {
             let mut encoded = whole(Coding::Gzip, b"one");
             let place = encoded.len() - end;
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn deflate_may_have_the_frame_of_zlib() {
+    fn deflate_with_the_zlib_wrapper_is_decoded() {
         let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::Write::write_all(&mut zlib, b"one").unwrap();
         let mut encoded = zlib.finish().unwrap();
@@ -244,12 +245,12 @@ mod tests {
         let frame = |window| [&[0x28, 0xb5, 0x2f, 0xfd, 0, window][..], b"\x09\0\0x"].concat();
         assert!(decode(&[Coding::Zstd], &[&frame(14 << 3)]).is_err());
         assert_eq!(decode(&[Coding::Zstd], &[&frame(13 << 3)]), Ok(b"x".to_vec()));
-        // Brotli's large window, which its standard does not know.
+        // Brotli's large window, which its standard does not define.
         assert!(decode(&[Coding::Brotli], &[&[0x11, 0xde]]).is_err());
     }
 
     #[test]
-    fn a_bomb_comes_in_pieces() {
+    fn bomb_is_decoded_in_pieces() {
         let zeros = vec![0; 4 << 20];
         for coding in ALL {
             let twice = whole(coding, &whole(coding, &zeros));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_of_nothing_makes_the_chain_tired() {
+    fn bomb_without_output_makes_the_chain_tired() {
         // Empty stored blocks, compressed well.
         let nothing = [0, 0, 0, 0xff, 0xff].repeat(4 << 20);
         let mut chain = Chain::new(&[Coding::Gzip, Coding::Deflate]).unwrap();
@@ -271,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_split_decodes_alike(
+        fn result_does_not_depend_on_the_split(
             data in prop::collection::vec(any::<u8>(), 0..3000),
             repeat in 1_usize..30,
             codings in prop::collection::vec(prop::sample::select(ALL.to_vec()), 1..=3),
@@ -285,7 +286,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_a_decoder_panic(
+        fn decoder_never_panics(
             coding in prop::sample::select(ALL.to_vec()),
             data in prop::collection::vec(any::<u8>(), 0..300),
             valid in any::<bool>(),

@@ -1,4 +1,4 @@
-//! The content codings that are known, and what they have in common.
+//! The supported content codings, and their common interface.
 
 use super::DecodeError;
 use super::brotli::Brotli;
@@ -19,7 +19,7 @@ pub(crate) enum Coding {
 }
 
 impl Coding {
-    /// The coding that `Content-Encoding` calls so.
+    /// The coding that `Content-Encoding` calls `name`.
     pub(in crate::scrub) fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "gzip" | "x-gzip" => Some(Self::Gzip),
@@ -30,7 +30,7 @@ impl Coding {
         }
     }
 
-    /// Begins to undo it.
+    /// Creates a decoder for it.
     pub(super) fn decoder(self) -> Result<Box<dyn Decoder>, DecodeError> {
         Ok(match self {
             Self::Gzip => Box::new(Gzip::new()),
@@ -41,24 +41,24 @@ impl Coding {
     }
 }
 
-/// What one step of a decoder did.
+/// The progress of one step of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
-    /// So many bytes of the input are done with.
+    /// The number of bytes of the input consumed.
     pub(super) read: usize,
-    /// So many bytes of the output are new.
+    /// The number of bytes of the output written.
     pub(super) written: usize,
 }
 
-/// Undoes one coding. What comes after the end of the data is read and dropped.
+/// Decodes one coding. Bytes after the end of the data are read and dropped, or refused (zstd).
 pub(super) trait Decoder: Send {
     /// Reads some of `input` and fills some of `output`. When it does neither, everything that the
-    /// input decides has been written.
+    /// input so far determines has been written.
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError>;
 
-    /// Whether the data may end here.
+    /// Checks that the data may end here.
     fn finish(&mut self) -> Result<(), DecodeError>;
 
-    /// How many bytes of memory it takes.
+    /// Its memory in bytes.
     fn memory(&self) -> usize;
 }

@@ -1,14 +1,14 @@
-//! `deflate`: the zlib format; or bare deflate data, which many servers send under this name.
+//! `deflate`: the zlib format, or raw deflate data, which many servers send under this name.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::{DecodeError, Decoder, Step};
 
 const CODING: &str = "deflate";
-/// What a stream takes: the window, the tables and the rest.
+/// The memory of a stream: the window, the tables and the rest.
 pub(super) const MEMORY: usize = 48 * 1024;
 
-/// Undoes `deflate`.
+/// Decoder for `deflate`.
 pub(super) enum Deflate {
     /// The first two bytes show which of the two formats it is.
     Begin {
@@ -19,7 +19,7 @@ pub(super) enum Deflate {
 }
 
 impl Deflate {
-    /// Nothing has come yet.
+    /// Creates a decoder that has read nothing.
     pub(super) fn new() -> Self {
         Self::Begin { first: None }
     }
@@ -73,16 +73,16 @@ impl Deflate {
     }
 }
 
-/// Undoes the compression that `deflate` and `gzip` share.
+/// Decoder for the compression that `deflate` and `gzip` share.
 pub(super) struct Inflate(Decompress);
 
 impl Inflate {
-    /// With the frame of zlib around it, or without.
+    /// Creates a decoder for data with or without the zlib wrapper.
     pub(super) fn new(zlib: bool) -> Self {
         Self(Decompress::new(zlib))
     }
 
-    /// One step, and whether the data has ended with it.
+    /// Takes one step, and returns whether the data ended with it.
     pub(super) fn step(
         &mut self,
         input: &[u8],

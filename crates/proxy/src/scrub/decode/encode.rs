@@ -1,8 +1,5 @@
-//! The other direction, for tests and fuzzers.
-#![expect(
-    clippy::unwrap_used,
-    reason = "encoding into memory cannot fail, and no program that is shipped does it"
-)]
+//! Encoders, for tests and fuzzers.
+#![expect(clippy::unwrap_used, reason = "encoding into memory cannot fail, and no shipped program does it")]
 
 use std::io::Write;
 
@@ -13,7 +10,7 @@ use zstd_safe::{CCtx, InBuffer, OutBuffer};
 
 use super::Coding;
 
-/// `pieces` in `coding`, flushed after each; the last element is the end of the data.
+/// Encodes `pieces` in `coding`, with a flush after each; the last element is the end of the data.
 pub(crate) fn encode(coding: Coding, pieces: &[&[u8]]) -> Vec<Vec<u8>> {
     match coding {
         Coding::Gzip => {

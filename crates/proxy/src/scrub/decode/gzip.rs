@@ -1,4 +1,4 @@
-//! `gzip` (RFC 1952): members, each of a header, compressed data, and a trailer with checksum and
+//! `gzip` (RFC 1952): members, each with a header, compressed data, and a trailer with checksum and
 //! length.
 
 use flate2::Crc;
@@ -16,7 +16,7 @@ const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0b1110_0000;
 
-/// Undoes `gzip`.
+/// Decoder for `gzip`.
 pub(super) struct Gzip {
     section: Section,
     inflate: Inflate,
@@ -25,10 +25,10 @@ pub(super) struct Gzip {
     any: bool,
 }
 
-/// What comes next.
+/// The section that comes next.
 #[derive(Clone, Copy)]
 enum Section {
-    /// So many bytes of the fixed header have come, with these flags.
+    /// `seen` bytes of the fixed header have arrived, with these flags.
     Fixed {
         seen: u8,
         flags: u8,
@@ -43,13 +43,13 @@ enum Section {
         bytes: [u8; 8],
         seen: usize,
     },
-    /// What is no further member is dropped, as gzip does.
+    /// Data that is not another member is dropped, as gzip does.
     Ended,
 }
 
 #[derive(Clone, Copy)]
 enum Part {
-    /// The next one is to be chosen.
+    /// The next part is not chosen yet.
     Choose,
     ExtraLength(Option<u8>),
     Skip(u16),
@@ -57,7 +57,7 @@ enum Part {
 }
 
 impl Gzip {
-    /// Nothing has come yet.
+    /// Creates a decoder that has read nothing.
     pub(super) fn new() -> Self {
         Self {
             section: Section::Fixed { seen: 0, flags: 0 },
@@ -110,7 +110,7 @@ impl Gzip {
         })
     }
 
-    /// A member is complete: checks it, and makes ready for the next.
+    /// Checks a complete member, and prepares for the next.
     fn close(&mut self, trailer: [u8; 8]) -> Result<Section, DecodeError> {
         let [a, b, c, d, length @ ..] = trailer;
         let matches = u32::from_le_bytes([a, b, c, d]) == self.checksum.sum()
@@ -125,7 +125,8 @@ impl Gzip {
     }
 }
 
-/// Where the optional parts of a header go on after `byte`; without one, which part comes first.
+/// The section after `byte` of the optional parts of a header; without a byte, the first of these
+/// parts.
 fn optional(flags: u8, part: Part, byte: Option<u8>) -> Section {
     let (flags, part) = match (part, byte) {
         (Part::ExtraLength(None), Some(low)) => (flags, Part::ExtraLength(Some(low))),
@@ -183,7 +184,7 @@ impl Decoder for Gzip {
     fn finish(&mut self) -> Result<(), DecodeError> {
         match self.section {
             Section::Ended | Section::Fixed { seen: 0, .. } => Ok(()),
-            // What follows the last member is not a member.
+            // The byte after the last member does not begin another.
             Section::Fixed { seen: 1, .. } if self.any => Ok(()),
             _ => Err(DecodeError::CutOff { coding: CODING }),
         }

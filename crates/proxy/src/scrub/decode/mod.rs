@@ -1,10 +1,10 @@
-//! Undoing content codings as the bytes come, with bounded memory and without delay.
+//! Decoding of content codings as the bytes arrive, with bounded memory and without delay.
 //!
-//! A [`Chain`] undoes the codings of one body; each step of it gives a bounded piece, so that a
-//! body which decodes to a thousand times its size is slowed down by its reader like any other.
-//! What the decoders of all bodies together may take is bounded by a `Reservation` that each of
-//! them keeps. Where data is invalid, cut off or takes too much, the body fails: nothing is ever
-//! passed on undecoded.
+//! A [`Chain`] decodes one body; each of its steps yields a bounded piece, so a body that decodes
+//! to a thousand times its size is slowed down by its reader like any other. The memory of the
+//! decoders of all bodies together is bounded by a `Reservation` that each of them holds. If data
+//! is invalid, cut off or takes too much memory, the body fails: nothing is ever passed on
+//! undecoded.
 
 mod brotli;
 mod chain;

@@ -1,4 +1,4 @@
-//! How much memory all decoders together may take.
+//! The limit on the memory of all decoders together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,22 +10,22 @@ const MOST_MEMORY: usize = 64 * 1024 * 1024;
 
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
-/// One decoder's share, given back when it is dropped.
+/// The share of one decoder, released on drop.
 #[derive(Debug)]
 pub(super) struct Reservation {
-    /// By all together.
+    /// By all decoders together.
     reserved: &'static AtomicUsize,
     most: usize,
     share: usize,
 }
 
 impl Reservation {
-    /// A share of what the process has, still empty.
+    /// Creates an empty share of the memory of this process.
     pub(super) fn new() -> Self {
         Self { reserved: &RESERVED, most: MOST_MEMORY, share: 0 }
     }
 
-    /// Makes sure that the share has at least `bytes`.
+    /// Ensures that the share has at least `bytes`.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), DecodeError> {
         let more = bytes.saturating_sub(self.share);
         if more == 0 {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_bounded_together_and_given_back() {
+    fn shares_are_bounded_together_and_released_on_drop() {
         let reserved: &AtomicUsize = Box::leak(Box::default());
         let share = || Reservation { reserved, most: 100, share: 0 };
         let (mut first, mut second) = (share(), share());

@@ -7,16 +7,16 @@ use super::{DecodeError, Decoder, Step};
 const INVALID: DecodeError = DecodeError::Invalid { coding: "zstd" };
 /// Two to this power is 8 MiB.
 const WINDOW_LOG: u8 = 23;
-/// What a stream takes besides what it remembers of its text: its tables, and two blocks.
+/// The memory of a stream in addition to the text it remembers: its tables, and two blocks.
 const BASE: usize = 512 * 1024;
 
-/// Undoes `zstd`: one frame after another.
+/// Decoder for `zstd`: one frame after another.
 pub(super) struct Zstd {
     session: DecoderSessionOwned,
 }
 
 impl Zstd {
-    /// Nothing has come yet.
+    /// Creates a decoder that has read nothing.
     pub(super) fn new() -> Result<Self, DecodeError> {
         let limits = DecodeLimits::default().with_max_window_log(WINDOW_LOG);
         let config = DecoderConfig::from(limits.map_err(|_| INVALID)?);
@@ -32,7 +32,7 @@ impl Decoder for Zstd {
     }
 
     fn finish(&mut self) -> Result<(), DecodeError> {
-        // A body of nothing is neither a frame nor an error.
+        // An empty body is neither a frame nor an error.
         if self.session.total_in() > 0 && self.session.finish(&mut []).is_err() {
             return Err(DecodeError::CutOff { coding: "zstd" });
         }
@@ -40,7 +40,7 @@ impl Decoder for Zstd {
     }
 
     fn memory(&self) -> usize {
-        // It moves its window only when it has as much again.
+        // The decoder keeps up to twice its window before it moves it.
         let window = self.session.window_size().unwrap_or_default().saturating_mul(2);
         let remembered = window.min(self.session.total_out());
         BASE.saturating_add(usize::try_from(remembered).unwrap_or(usize::MAX))
@@ -51,8 +51,8 @@ impl Decoder for Zstd {
 mod tests {
     use super::*;
 
-    /// A frame with a window of 8 MiB, without an end: blocks of one byte repeated, each of 128
-    /// KiB.
+    /// A frame with a window of 8 MiB and without an end, in blocks of 128 KiB, each of one
+    /// repeated byte.
     fn endless(blocks: usize) -> Vec<u8> {
         let head = [0x28, 0xb5, 0x2f, 0xfd, 0, (WINDOW_LOG - 10) << 3];
         let block = [0x02, 0x00, 0x10, b'x'];
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_follows_what_comes_and_ends_at_twice_the_window() {
+    fn memory_estimate_follows_the_output_up_to_twice_the_window() {
         let encoded = endless(8 * 20);
         let mut zstd = Zstd::new().unwrap();
         assert_eq!(zstd.memory(), BASE);
@@ -74,6 +74,6 @@ mod tests {
             }
         }
         assert_eq!(written, 20 << 20);
-        assert!(zstd.memory() <= 17 << 20, "what `reservation` says of it");
+        assert!(zstd.memory() <= 17 << 20, "the bound that `reservation` documents");
     }
 }

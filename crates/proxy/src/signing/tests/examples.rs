@@ -1,4 +1,4 @@
-//! The worked examples of AWS's documentation of S3, to the last digit; for SigV4A, where
+//! The worked examples of the AWS documentation of S3, to the last digit; for SigV4A, whose
 //! signatures are random, the published public key of the same credential verifies them.
 
 use bytes::BytesMut;
@@ -57,7 +57,7 @@ fn signature(signed: &Signed) -> &str {
 }
 
 #[test]
-fn requests() {
+fn requests_are_signed_as_documented() {
     let host = "Host: examplebucket.s3.amazonaws.com\nx-amz-date: 20130524T000000Z";
     let get = "host;range;x-amz-content-sha256;x-amz-date";
     let put = "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class";
@@ -103,7 +103,7 @@ fn requests() {
 }
 
 #[test]
-fn a_presigned_url() {
+fn presigned_url_is_signed_as_documented() {
     let url = |key: &str, signature: &str| {
         format!(
             "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={key}%2F20130524%2Fus-east-1%2Fs3%2Faws4_request\
@@ -116,7 +116,7 @@ fn a_presigned_url() {
     assert_eq!(ready(&text, None).target, url(KEY_ID, expected));
 }
 
-/// A body of 65 KiB of the letter `a` in two chunks, with these signatures, and what follows.
+/// A body of 65 KiB of the letter `a` in two chunks with these signatures, followed by `end`.
 fn body(signatures: [&str; 3], end: &str) -> Vec<u8> {
     let [first, second, last] = signatures;
     format!(
@@ -144,7 +144,7 @@ fn pass(chunks: &mut ChunkSigner, input: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_chunked_upload() {
+fn chunked_upload_is_signed_as_documented() {
     let text = upload(
         "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
         "",
@@ -168,7 +168,7 @@ fn a_chunked_upload() {
 }
 
 #[test]
-fn a_chunked_upload_with_a_trailer() {
+fn chunked_upload_with_a_trailer_is_signed_as_documented() {
     let text = upload(
         "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
         "",
@@ -198,7 +198,7 @@ fn a_chunked_upload_with_a_trailer() {
 }
 
 #[test]
-fn a_chunked_upload_with_trailers_by_v4a() {
+fn chunked_upload_with_trailers_is_signed_by_v4a() {
     let text = upload(
         "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER",
         "x-amz-region-set: us-east-1\n",
@@ -273,7 +273,7 @@ fn connection_headers_are_left_out_of_the_new_signature() {
 }
 
 #[test]
-fn a_token_is_exchanged_or_taken_away() {
+fn token_is_replaced_or_removed() {
     let authorization = surrogate_header("us-east-1/s3", "host;x-amz-date;x-amz-security-token");
     let text = format!(
         "GET /?a=1 HTTP/1.1\nHost: b.s3.amazonaws.com\nx-amz-date: 20130524T000000Z\nx-amz-content-sha256: {EMPTY}\n\
@@ -290,7 +290,7 @@ fn a_token_is_exchanged_or_taken_away() {
 }
 
 #[test]
-fn a_token_in_a_url_is_exchanged_or_taken_away() {
+fn token_in_a_url_is_replaced_or_removed() {
     let text = format!(
         "GET /?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={SURROGATE_KEY_ID}/20130524/us-east-1/s3/aws4_request\
          &X-Amz-Date=20130524T000000Z&X-Amz-Security-Token={SURROGATE_TOKEN}&X-Amz-SignedHeaders=host&X-Amz-Signature=00\
@@ -301,7 +301,7 @@ fn a_token_in_a_url_is_exchanged_or_taken_away() {
     assert!(target.ends_with("&x=%2f+"));
     let target = ready(&text, None).target;
     assert!(!target.contains("Token"));
-    // A header that the URL calls signed cannot be taken away without a trace.
+    // A header that the URL lists as signed cannot be removed without a trace.
     let text = text
         .replace("SignedHeaders=host", "SignedHeaders=host;x-amz-security-token")
         .replace("Host:", "x-amz-security-token: a\nHost:");
@@ -309,7 +309,7 @@ fn a_token_in_a_url_is_exchanged_or_taken_away() {
 }
 
 #[test]
-fn failures_name_what_is_wrong_and_no_secret() {
+fn errors_name_the_problem_and_no_secret() {
     let base = format!(
         "GET / HTTP/1.1\nHost: b.s3.amazonaws.com\nx-amz-date: 20130524T000000Z\nx-amz-content-sha256: {EMPTY}"
     );
@@ -336,7 +336,7 @@ fn failures_name_what_is_wrong_and_no_secret() {
 }
 
 #[test]
-fn debug_shows_nothing() {
+fn debug_is_redacted() {
     let text = upload("STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "", "", "us-east-1/s3", "host");
     let shown = format!("{:?}", resigned(&text, Some("REALTOKEN")).unwrap());
     assert_eq!(shown, "Chunked(Signed(redacted), ChunkSigner(redacted))");

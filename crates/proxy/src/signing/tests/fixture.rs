@@ -1,4 +1,4 @@
-//! What the tests of this module share: keys, and requests in the form of the wire.
+//! Shared by the tests of this module: keys, and requests in wire format.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use p256::ecdsa::signature::Verifier as _;
@@ -6,7 +6,7 @@ use p256::ecdsa::{DerSignature, VerifyingKey};
 use sandbox_credentials::SecretValue;
 use sandbox_credentials::wire::SigningReplacement;
 
-/// What the container has instead of each part of a key.
+/// The surrogates of the parts of a key.
 pub(super) const SURROGATE_KEY_ID: &str = "AKIASURROGATE0000000";
 pub(super) const SURROGATE_TOKEN: &str = "SurrogateToken0123456789";
 
@@ -22,7 +22,7 @@ pub(super) fn real_key(id: &str, secret: &str, token: Option<&str>) -> SigningRe
     }
 }
 
-/// A request as a text: request line, headers, an empty line, the body.
+/// A request parsed from text: request line, headers, an empty line, the body.
 #[derive(Debug, Clone)]
 pub(super) struct WireRequest {
     pub(super) method: String,
@@ -32,7 +32,7 @@ pub(super) struct WireRequest {
 }
 
 impl WireRequest {
-    /// Reads one. A folded header line is unfolded, as a reader must that accepts it at all.
+    /// Parses a request. A folded header line is unfolded, as any reader that accepts it must do.
     pub(super) fn new(text: &str) -> Self {
         let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
         let mut lines = head.lines();
@@ -76,7 +76,8 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     headers.get(name).map(|value| value.to_str().unwrap())
 }
 
-/// Whether `signature`, in hexadecimal digits, is one of `text` by the owner of the point `x`, `y`.
+/// Whether `signature`, in hexadecimal digits, is a signature of `text` by the owner of the point
+/// `x`, `y`.
 pub(super) fn verifies(x: &str, y: &str, text: &str, signature: &str) -> bool {
     let point = [vec![4], unhex(x), unhex(y)].concat();
     let key = VerifyingKey::from_sec1_bytes(&point).unwrap();
@@ -84,7 +85,7 @@ pub(super) fn verifies(x: &str, y: &str, text: &str, signature: &str) -> bool {
     key.verify(text.as_bytes(), &signature).is_ok()
 }
 
-/// The bytes behind hexadecimal digits.
+/// The bytes that hexadecimal digits represent.
 pub(super) fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }

@@ -1,5 +1,5 @@
-//! Input from a hostile client: no bytes make a signer panic, hold more than it may, or depend on
-//! how they were split.
+//! Input from a hostile client: no input makes a signer panic or hold more than it may, and the
+//! result never depends on how the input is split.
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -70,7 +70,7 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
 }
 
 #[test]
-fn every_single_cut_of_a_body() {
+fn every_cut_of_a_body_gives_the_same_output() {
     for algorithm in [Algorithm::V4, Algorithm::V4a] {
         let input = body(algorithm, &[3], true);
         let whole = pass(&mut signer(algorithm, true), &input, &[]).unwrap();
@@ -85,7 +85,7 @@ fn every_single_cut_of_a_body() {
 }
 
 #[test]
-fn a_body_that_ends_early_is_truncated() {
+fn body_that_ends_early_is_truncated() {
     let input = body(Algorithm::V4, &[3], false);
     for end in 0..input.len() - 2 {
         assert_eq!(
@@ -127,21 +127,21 @@ fn malformed_bodies_are_refused() {
         let mut output = BytesMut::new();
         let error = signer.push(text.as_bytes(), &mut output).unwrap_err();
         assert!(expected(&error), "{text:?}: {error}");
-        // It stays that way.
+        // The error is final.
         assert_eq!(signer.push(b"x", &mut output), Err(error));
         assert_eq!(signer.finish(&mut output), Err(error));
     }
 }
 
 #[test]
-fn the_largest_chunk_passes() {
+fn largest_chunk_passes() {
     let input = body(Algorithm::V4, &[MAX_CHUNK], false);
     let output = pass(&mut signer(Algorithm::V4, false), &input, &[70_000, 900_000]).unwrap();
     assert_eq!(output.len(), input.len());
 }
 
 #[test]
-fn a_signature_without_room_is_an_error() {
+fn signature_without_room_is_an_error() {
     let input = "0;chunk-signature=00\r\n\r\n";
     assert_eq!(
         pass(&mut signer(Algorithm::V4a, false), input.as_bytes(), &[]),
@@ -182,9 +182,9 @@ proptest! {
     }
 }
 
-/// Times that are invalid in UTC, and some at the very edge.
+/// Times that are invalid in UTC, and some at the very limit.
 #[test]
-fn a_date_header_beyond_all_years_is_refused() {
+fn date_header_beyond_the_last_year_is_refused() {
     for (date, fits) in [
         ("Fri, 31 Dec 9999 23:59:59 -0100", false),
         ("Fri, 31 Dec 9999 23:59:59 -2359", false),
@@ -211,7 +211,7 @@ fn a_date_header_beyond_all_years_is_refused() {
     }
 }
 
-/// Pieces of which hostile targets and headers are made.
+/// Pieces of hostile targets and headers.
 const PIECES: [&str; 20] = [
     "X-Amz-Algorithm=AWS4-HMAC-SHA256",
     "X-Amz-Algorithm=AWS4-ECDSA-P256-SHA256",
@@ -235,9 +235,9 @@ const PIECES: [&str; 20] = [
     "20130524T000000Z",
 ];
 
-/// What makes a presigned URL.
+/// The pieces of a presigned URL.
 const QUERY: &[&str] = &[PIECES[0], PIECES[2], PIECES[4], PIECES[5], PIECES[6]];
-/// What makes a header.
+/// The pieces of a header.
 const AUTHORIZATION: &[&str] = &[
     "AWS4-HMAC-SHA256 Credential=AKIASURROGATE0000000/20130524/us-east-1/s3/aws4_request",
     "SignedHeaders=host;x-amz-date",
@@ -266,7 +266,7 @@ fn pieces(separator: &'static str, whole: &'static [&'static str]) -> impl Strat
         .prop_map(move |pieces| pieces.join(separator))
 }
 
-/// The whole credential is real, and nothing of it is left of the container's.
+/// Checks that the whole credential is real, and that nothing of the container's is left.
 fn whole(signed: &Signed, carrier: Carrier) -> Result<(), TestCaseError> {
     let signature = match carrier {
         Carrier::Header => {

@@ -1,5 +1,5 @@
-//! Signatures against the official suites, the documentation's examples, another signer, and
-//! hostile input.
+//! Tests of signatures against the official suites, the examples of the documentation, another
+//! signer, and hostile input.
 
 mod examples;
 mod fixture;

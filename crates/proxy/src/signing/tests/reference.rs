@@ -1,5 +1,5 @@
-//! Against another signer: `aws-sigv4` signs random requests as a client does, once with a
-//! surrogate key and once with the real one. Signed again here, the first must be the second.
+//! Comparison with another signer: `aws-sigv4` signs random requests as a client does, once with a
+//! surrogate key and once with the real one. Re-signed here, the first must equal the second.
 
 use std::time::{Duration, SystemTime};
 
@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn signed_again_is_signed_by_the_real_key(case in cases()) {
+    fn resigned_request_equals_one_signed_with_the_real_key(case in cases()) {
         let sent = sent_by_client(&case, SURROGATE);
         let found = claim(&sent.headers, &sent.target).unwrap().unwrap();
         let request = Request {

@@ -1,8 +1,8 @@
-//! AWS's own test suites for SigV4 and SigV4A, which the package of `aws-sigv4` carries.
+//! AWS's own test suites for SigV4 and SigV4A, which the package of `aws-sigv4` contains.
 //!
-//! Each signed request of a suite is taken for one that a container sent: its credential is
-//! exchanged for a surrogate and its signature is wiped. Signed again with the suite's key it must
-//! be the suite's request again, to the last byte.
+//! Each signed request of a suite is treated as one that a container sent: its credential is
+//! replaced with a surrogate and its signature is wiped. Re-signed with the key of the suite, it
+//! must equal the request of the suite to the last byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ struct PublicKey {
 }
 
 #[test]
-fn every_case_of_v4() {
+fn every_v4_case_is_reproduced() {
     let mut cases = 0;
     for folder in cases_with_context("v4") {
         for variant in ["header", "query"] {
@@ -67,7 +67,7 @@ fn every_case_of_v4() {
 }
 
 #[test]
-fn every_case_of_v4a() {
+fn every_v4a_case_is_reproduced() {
     let mut cases = 0;
     for folder in cases_with_context("v4a") {
         let key: PublicKey = serde_json::from_str(&read(&folder, "public-key.json")).unwrap();
@@ -77,8 +77,7 @@ fn every_case_of_v4a() {
                 verifies(&key.x, &key.y, &done.string_to_sign, &done.signature),
                 "{folder:?} {variant}: signature"
             );
-            // The suite's own signature verifies just as well; it is another one, since each is
-            // random.
+            // The signature of the suite verifies as well; it differs, since each is random.
             let theirs = signature_of(&done.expected);
             assert!(verifies(&key.x, &key.y, &done.string_to_sign, &theirs), "{folder:?} {variant}: theirs");
             assert!(!verifies(&key.x, &key.y, "another text", &done.signature));
@@ -94,11 +93,11 @@ fn every_case_of_v4a() {
     assert_eq!(cases, 2 * CASES);
 }
 
-/// Two cases that the package adds to the suite. They come as a header variant without a context,
-/// and disagree with themselves on the date (`double-encode-path`) or on the key; what they are for
-/// is the canonical request.
+/// Two cases that the package adds to the suite. They have only a header variant without a context,
+/// and are inconsistent in the date (`double-encode-path`) or in the key; their purpose is the
+/// canonical request.
 #[test]
-fn the_cases_without_a_context() {
+fn cases_without_a_context_have_the_expected_canonical_request() {
     let mut cases = 0;
     for folder in suite("v4").into_iter().filter(|folder| !folder.join("context.json").exists()) {
         let canonical = read(&folder, "header-canonical-request.txt");
@@ -123,7 +122,7 @@ struct Done {
     signature: String,
 }
 
-/// Signs one variant of a case again, and compares everything before the signature.
+/// Re-signs one variant of a case, and compares everything before the signature.
 fn run(folder: &Path, variant: &str) -> Done {
     let context: Context = serde_json::from_str(&read(folder, "context.json")).unwrap();
     let expected = WireRequest::new(&read(folder, &format!("{variant}-signed-request.txt")));

@@ -1,4 +1,4 @@
-//! Bodies that are made while they are sent.
+//! Bodies that are generated while they are sent.
 
 use std::convert::Infallible;
 
@@ -8,12 +8,12 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
 
-/// Any body, on either side.
+/// Any body, of a request or a response.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// A body of so many zeros, in pieces, without a length.
+/// A body of `length` zeros, in pieces, without a declared length.
 pub(crate) fn streaming_body(length: usize) -> Body {
     let frames = stream::unfold(length, |left| async move {
         let taken = left.min(ZEROS.len());

@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::{Body, Proxy, TIMEOUT};
 
-/// No body.
+/// An empty body.
 pub(crate) fn empty() -> Body {
     Empty::new().boxed_unsync()
 }
@@ -25,7 +25,7 @@ pub(crate) fn body(text: &'static str) -> Body {
     Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync()
 }
 
-/// An answer that was read to its end.
+/// A response that was read to its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -51,28 +51,28 @@ impl Answer {
     }
 }
 
-/// An answer as it came over a raw connection.
+/// The bytes that came over a raw connection.
 #[derive(Debug)]
 pub(crate) struct RawAnswer(pub(crate) String);
 
 impl RawAnswer {
-    /// The status of the first answer; 0 if there is none.
+    /// The status of the first response; 0 if there is none.
     pub(crate) fn status(&self) -> u16 {
         self.0.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
     }
 
-    /// How many answers there are.
+    /// The number of responses.
     pub(crate) fn count(&self) -> usize {
         self.0.matches("HTTP/1.1 ").count()
     }
 }
 
-/// Sends bytes over a connection of their own and reads until the proxy closes it.
+/// Sends bytes over a new connection and reads until the proxy closes it.
 pub(crate) async fn raw(proxy: &Proxy, bytes: &[u8]) -> RawAnswer {
     exchange(TcpStream::connect(proxy.http()).await.unwrap(), bytes).await
 }
 
-/// The same over TLS.
+/// Like [`raw`], over TLS.
 pub(crate) async fn raw_tls(proxy: &Proxy, server_name: &str, bytes: &[u8]) -> RawAnswer {
     exchange(proxy.tls(server_name, &["http/1.1"]).await.unwrap(), bytes).await
 }
@@ -81,13 +81,13 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8]
     stream.write_all(bytes).await.unwrap();
     stream.flush().await.unwrap();
     let mut answer = Vec::new();
-    // A reset after the answer is as good as an end.
+    // A reset after the response counts as its end.
     let _ = timeout(TIMEOUT, stream.read_to_end(&mut answer)).await.expect("the proxy closes the connection");
     RawAnswer(String::from_utf8_lossy(&answer).into_owned())
 }
 
 impl Proxy {
-    /// A TLS connection to the proxy, asking for `server_name`.
+    /// Opens a TLS connection to the proxy, for `server_name`.
     pub(crate) async fn tls(
         &self,
         server_name: &str,
@@ -98,7 +98,7 @@ impl Proxy {
         connector.connect(name, TcpStream::connect(self.https()).await?).await
     }
 
-    /// An HTTP/1 connection over TLS.
+    /// Opens an HTTP/1 connection over TLS.
     pub(crate) async fn http1(&self, server_name: &str) -> http1::SendRequest<Body> {
         let stream = self.tls(server_name, &["http/1.1"]).await.unwrap();
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -106,7 +106,7 @@ impl Proxy {
         sender
     }
 
-    /// An HTTP/2 connection over TLS.
+    /// Opens an HTTP/2 connection over TLS.
     pub(crate) async fn http2(&self, server_name: &str) -> http2::SendRequest<Body> {
         let stream = self.tls(server_name, &["h2"]).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
@@ -116,13 +116,13 @@ impl Proxy {
         sender
     }
 
-    /// One request over an HTTP/1 connection of its own.
+    /// Sends one request over a new HTTP/1 connection.
     pub(crate) async fn ask1(&self, request: Request<Body>) -> Answer {
         let mut sender = self.http1(&host(&request)).await;
         answer(sender.send_request(request)).await
     }
 
-    /// One request over an HTTP/2 connection of its own.
+    /// Sends one request over a new HTTP/2 connection.
     pub(crate) async fn ask2(&self, request: Request<Body>) -> Answer {
         let mut sender = self.http2(&host(&request)).await;
         answer(sender.send_request(request)).await
@@ -130,7 +130,7 @@ impl Proxy {
 }
 
 async fn answer(response: impl Future<Output = hyper::Result<Response<Incoming>>>) -> Answer {
-    let response = timeout(TIMEOUT, response).await.expect("an answer comes");
+    let response = timeout(TIMEOUT, response).await.expect("a response arrives");
     Answer::read(response.unwrap()).await
 }
 

@@ -1,11 +1,11 @@
-//! A name server that knows one address: that of every name below `example`.
+//! A name server that knows one address, for every name below `example`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use tokio::net::UdpSocket;
 
-/// Answers on `address` until the runtime ends. Every query that came is in what it returns.
+/// Answers on `address` until the runtime ends. Returns the list of all queries, which grows.
 pub(super) async fn serve(address: SocketAddr, upstream: Ipv4Addr) -> Arc<Mutex<Vec<String>>> {
     let names = Arc::new(Mutex::new(Vec::new()));
     let asked = Arc::clone(&names);

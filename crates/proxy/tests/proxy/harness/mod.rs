@@ -1,4 +1,4 @@
-//! A proxy with everything around it.
+//! A proxy with its owner, clients, upstreams, name server and certificates.
 
 mod body;
 mod client;
@@ -11,4 +11,4 @@ pub(crate) use body::{Body, streaming_body};
 pub(crate) use client::{Answer, body, empty, get, raw, raw_tls};
 pub(crate) use pki::{Pki, client_config};
 pub(crate) use proxy::{HTTP, HTTPS, Proxy, Setup, TIMEOUT, fresh_address, peak_memory};
-pub(crate) use upstream::{Upstream, goodbye, plain_capture, say_goodbye};
+pub(crate) use upstream::{Upstream, goaway, plain_capture, send_goaway};

@@ -1,4 +1,4 @@
-//! Authorities: the one of the task, and the one that upstreams have their certificates from.
+//! Certificate authorities: of the task, and of the upstreams.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Pki {
         }))
     }
 
-    /// The task's intermediate, as it goes into a start document.
+    /// The task's intermediate, in the form of a start document.
     pub(crate) fn authority(&self) -> ProxyAuthority {
         ProxyAuthority {
             certificate_pem: self.0.intermediate_pem.clone(),
@@ -42,19 +42,19 @@ impl Pki {
         }
     }
 
-    /// The root of upstream certificates, PEM.
+    /// The root of upstream certificates, as PEM.
     pub(crate) fn upstream_root(&self) -> String {
         self.0.upstream.pem()
     }
 
-    /// A client that trusts the task's root.
+    /// The configuration of a client that trusts the task's root.
     pub(crate) fn client(&self, alpn: &[&str]) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.root.clone()).unwrap();
         client_config(roots, alpn)
     }
 
-    /// An upstream with a certificate for `names`.
+    /// The configuration of an upstream with a certificate for `names`.
     pub(crate) fn server(&self, names: &[&str], alpn: &[&str]) -> Arc<ServerConfig> {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -74,7 +74,7 @@ impl Pki {
     }
 }
 
-/// A client that trusts `roots`.
+/// The configuration of a client that trusts `roots`.
 pub(crate) fn client_config(roots: RootCertStore, alpn: &[&str]) -> Arc<ClientConfig> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()

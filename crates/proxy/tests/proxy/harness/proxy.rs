@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::{Pki, Upstream, dns};
 
-/// Ports below the ephemeral range; every proxy and upstream of a test has addresses of its own.
+/// Ports below the ephemeral range; every proxy and upstream of a test has its own address.
 pub(crate) const HTTP: u16 = 28_080;
 pub(crate) const HTTPS: u16 = 28_443;
 const DNS: u16 = 28_053;
@@ -28,10 +28,10 @@ const DNS: u16 = 28_053;
 type Commands = Box<dyn AsyncWrite + Send + Unpin>;
 type Output = Box<dyn AsyncRead + Send + Unpin>;
 
-/// Longer than anything takes that works.
+/// Longer than any successful step takes.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Loopback addresses that no other test has, in this process or in another.
+/// A loopback address that no other test uses, in this process or in another.
 pub(crate) fn fresh_address() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = (NEXT.fetch_add(1, Ordering::Relaxed) + 1).to_be_bytes();
@@ -40,14 +40,14 @@ pub(crate) fn fresh_address() -> Ipv4Addr {
     Ipv4Addr::new(127, second, u8::try_from(process / 64 % 256).unwrap(), low)
 }
 
-/// The highest resident size that a process ever had, in kilobytes.
+/// The peak resident size of a process, in kilobytes.
 pub(crate) fn peak_memory(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// A running proxy, the upstream that its names lead to, and its owner's side of the channel.
+/// A running proxy and its owner's side of the channel.
 pub(crate) struct Proxy {
     pub(crate) address: Ipv4Addr,
     pub(crate) pki: Pki,
@@ -57,16 +57,16 @@ pub(crate) struct Proxy {
     queries: Arc<std::sync::Mutex<Vec<String>>>,
 }
 
-/// What a proxy is started with.
+/// The configuration of a proxy.
 pub(crate) struct Setup {
     pub(crate) policy: &'static str,
     pub(crate) limits: Limits,
-    /// Where every name of `example` leads.
+    /// The address of every name below `example`.
     pub(crate) upstream: Ipv4Addr,
     pub(crate) pki: Pki,
     pub(crate) allow_addresses: Vec<&'static str>,
     pub(crate) host_addresses: Vec<Ipv4Addr>,
-    /// What of the host the task reaches.
+    /// The services of the host that the task may reach.
     pub(crate) services: Vec<HostService>,
     /// The task's credentials.
     pub(crate) replacements: SecretReplacements,
@@ -75,7 +75,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// A policy that allows `a.example` and nothing else.
+    /// The default limits, and a policy that allows `a.example` and nothing else.
     pub(crate) fn new(pki: Pki, upstream: Ipv4Addr) -> Self {
         let policy = "domains: [a.example]";
         Self {
@@ -91,14 +91,15 @@ impl Setup {
         }
     }
 
-    /// An upstream with a certificate for `names` that speaks `alpn`, and what leads there.
+    /// Starts an upstream with a certificate for `names` that speaks `alpn`; returns the setup of a
+    /// proxy for it, and the upstream.
     pub(crate) async fn fresh(names: &[&str], alpn: &[&str]) -> (Self, Upstream) {
         let pki = Pki::new();
         let upstream = Upstream::start(pki.server(names, alpn)).await;
         (Self::new(pki, upstream.address), upstream)
     }
 
-    /// Starts it in this process.
+    /// Starts the proxy in this process.
     pub(crate) async fn start(self) -> Proxy {
         let (input, commands) = tokio::io::duplex(1024 * 1024);
         let (output, proxy_output) = tokio::io::duplex(16 * 1024);
@@ -108,7 +109,7 @@ impl Setup {
         self.begin(Box::new(commands), Box::new(output), ended).await
     }
 
-    /// Starts it as the program that it is; the id of its process.
+    /// Starts the proxy's program; also returns the id of its process.
     #[expect(clippy::disallowed_methods, reason = "the program under test is not an engine")]
     pub(crate) async fn start_process(self) -> (Proxy, u32) {
         let (input, commands) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -157,12 +158,12 @@ impl Setup {
         commands.write_all(to_line(&config).unwrap().as_bytes()).await.unwrap();
         let (sender, records) = mpsc::unbounded_channel();
         let mut lines = BufReader::new(output).lines();
-        let ready = lines.next_line().await.unwrap().expect("the proxy says something");
+        let ready = lines.next_line().await.unwrap().expect("the proxy writes a line");
         assert!(matches!(from_line(ready.as_bytes()).unwrap(), ProxyMessage::Ready { .. }), "{ready}");
         if self.owner_reads {
             tokio::spawn(read_records(lines, sender));
         } else {
-            // Neither read nor closed.
+            // The output is neither read nor closed.
             std::mem::forget(lines);
         }
         Proxy {
@@ -193,7 +194,7 @@ impl Proxy {
         SocketAddr::new(IpAddr::V4(self.address), HTTPS)
     }
 
-    /// Whether its name server was asked for a name with this label.
+    /// Whether a query with this label reached the name server.
     pub(crate) fn resolved(&self, label: &str) -> bool {
         self.queries.lock().unwrap().iter().any(|query| query.contains(label))
     }
@@ -203,7 +204,7 @@ impl Proxy {
         commands.as_mut().unwrap().write_all(to_line(command).unwrap().as_bytes()).await.unwrap();
     }
 
-    /// The next record for which `wanted` has an answer.
+    /// Waits for the next record for which `wanted` returns a value.
     pub(crate) async fn record<T>(&self, wanted: impl Fn(Event) -> Option<T>) -> T {
         let mut records = self.records.lock().await;
         let find = async {
@@ -217,18 +218,18 @@ impl Proxy {
         timeout(TIMEOUT, find).await.expect("the record comes")
     }
 
-    /// The next record of a request.
+    /// Waits for the next record of a request.
     pub(crate) async fn request(&self) -> RequestRecord {
         self.record(|event| if let Event::Request(record) = event { Some(record) } else { None }).await
     }
 
-    /// Asks it to drain and waits for the end.
+    /// Asks the proxy to drain and waits for its end.
     pub(crate) async fn stop(self) {
         self.command(&Command::Drain {}).await;
         timeout(TIMEOUT, self.ended).await.expect("the proxy ends").unwrap().unwrap();
     }
 
-    /// Closes the channel, as the death of the owner does, and waits for the end.
+    /// Closes the channel, as the death of the owner would, and waits for the proxy's end.
     pub(crate) async fn abandon(&mut self) {
         self.commands.lock().await.take();
         timeout(TIMEOUT, &mut self.ended).await.expect("the proxy ends").unwrap().unwrap();

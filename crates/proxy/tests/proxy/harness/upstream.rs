@@ -1,5 +1,5 @@
-//! Upstreams: one that answers by path, over HTTP and HTTPS, and one that only writes down what it
-//! gets.
+//! Upstreams: one that answers by path over HTTP and HTTPS, one that captures requests over plain
+//! HTTP, and one that ends HTTP/2 connections.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Body, HTTP, HTTPS, fresh_address, streaming_body};
 
-/// A server on an address of its own.
+/// A server on its own address, which answers by path.
 pub(crate) struct Upstream {
     pub(crate) address: Ipv4Addr,
     shared: Arc<Shared>,
@@ -32,16 +32,16 @@ pub(crate) struct Upstream {
 
 #[derive(Default)]
 struct Shared {
-    /// Heads, and the trailers of `/length`, as they came.
+    /// The heads of requests and the trailers of `/length`, in order of arrival.
     seen: Mutex<Vec<String>>,
     connections: AtomicUsize,
     open: AtomicUsize,
-    /// Lets `/events` go on, and `/drip` begin.
+    /// Lets `/events` and `/wait` continue.
     go_on: Notify,
 }
 
 impl Upstream {
-    /// Answers over plain HTTP, and over TLS as `tls` says.
+    /// Answers over plain HTTP, and over TLS with the configuration `tls`.
     pub(crate) async fn start(tls: Arc<ServerConfig>) -> Self {
         let address = fresh_address();
         let shared = Arc::new(Shared::default());
@@ -69,22 +69,22 @@ impl Upstream {
         Self { address, shared }
     }
 
-    /// What came since the last call.
+    /// The entries since the last call.
     pub(crate) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.seen.lock().unwrap())
     }
 
-    /// Lets one answer that waits go on.
+    /// Lets one waiting response continue.
     pub(crate) fn go_on(&self) {
         self.shared.go_on.notify_one();
     }
 
-    /// Connections at this moment.
+    /// The number of open connections.
     pub(crate) fn open_connections(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// Connections so far.
+    /// The number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -197,7 +197,7 @@ fn text(text: String) -> Response<Body> {
     Response::new(Full::new(Bytes::from(text)).boxed_unsync())
 }
 
-/// One event at once, the other when the test says so.
+/// One event at once, the other when the test calls [`Upstream::go_on`].
 fn events(shared: Arc<Shared>) -> Body {
     let frames = stream::unfold((0, shared), |(count, shared)| async move {
         match count {
@@ -219,7 +219,7 @@ fn trailers() -> Body {
     StreamBody::new(stream::iter(frames)).boxed_unsync()
 }
 
-/// An answer that brings back what the request had in `authorization`, wherever an answer can.
+/// A response that repeats the request's `authorization` in every possible place.
 fn reflect(headers: &HeaderMap) -> Response<Body> {
     let sent = headers.get("authorization").cloned();
     let sent = sent.unwrap_or_else(|| HeaderValue::from_static("nothing"));
@@ -258,8 +258,8 @@ fn socket(request: &mut Request<Incoming>) -> Response<Body> {
     response
 }
 
-/// A plain upstream that sends what it reads to the test, and `answer` after each read that ends a
-/// head.
+/// A plain HTTP upstream: whenever it has read the end of a head, it sends what it has read to the
+/// test and `answer` to the client.
 pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::UnboundedReceiver<String>) {
     let address = fresh_address();
     let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTP)).await.unwrap();
@@ -284,9 +284,9 @@ pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::Unbo
     (address, receiver)
 }
 
-/// An upstream that speaks HTTP/2 up to the head of a request, and then says goodbye, and why in
-/// `words`. Before that it begins an answer if it `answers`.
-pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answers: bool) -> Ipv4Addr {
+/// An upstream that speaks HTTP/2 up to the head of a request, and then sends a GOAWAY frame with
+/// `debug_data`. If it `answers`, it begins a response before that.
+pub(crate) async fn goaway(tls: Arc<ServerConfig>, debug_data: &'static [u8], answers: bool) -> Ipv4Addr {
     let address = fresh_address();
     let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTPS)).await.unwrap();
     let acceptor = TlsAcceptor::from(tls);
@@ -295,7 +295,7 @@ pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answer
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    let _ = say_goodbye(stream, words, answers).await;
+                    let _ = send_goaway(stream, debug_data, answers).await;
                 }
             });
         }
@@ -303,19 +303,19 @@ pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answer
     address
 }
 
-/// The same, over one connection.
-pub(crate) async fn say_goodbye(
+/// Like [`goaway`], on one connection.
+pub(crate) async fn send_goaway(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    words: &[u8],
+    debug_data: &[u8],
     answers: bool,
 ) -> std::io::Result<()> {
     const HEADERS: u8 = 1;
     const SETTINGS: u8 = 4;
     const GOAWAY: u8 = 7;
     const END_HEADERS: u8 = 4;
-    /// `:status: 200`, from the table that everybody has.
+    /// `:status: 200`, from the static table.
     const OK: &[u8] = &[0x88];
-    /// No stream is dealt with; the client is too fast.
+    /// The last stream is 0: none was processed. The code is `ENHANCE_YOUR_CALM`.
     const ENHANCE_YOUR_CALM: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 11];
     stream.read_exact(&mut [0; b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len()]).await?;
     stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
@@ -332,9 +332,9 @@ pub(crate) async fn say_goodbye(
     if answers {
         stream.write_all(&frame(HEADERS, END_HEADERS, asking, OK)).await?;
     }
-    let reason = [ENHANCE_YOUR_CALM, words].concat();
+    let reason = [ENHANCE_YOUR_CALM, debug_data].concat();
     stream.write_all(&frame(GOAWAY, 0, 0, &reason)).await?;
-    // Closed with something unread, a connection might lose what was written.
+    // A connection that is closed with unread data may lose what was written.
     stream.shutdown().await?;
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     Ok(())

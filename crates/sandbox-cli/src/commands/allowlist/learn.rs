@@ -144,8 +144,8 @@ struct LeftOutReport<'a> {
 fn report<'a>(learnt: &'a Learnt, file: &'a PolicyFile, written: bool) -> Report<'a> {
     let rules = learnt.rules.iter().map(|learnt| RuleReport {
         rule: match &learnt.rule {
+            Rule::Domain(host) => Value::from(host.as_str()),
             Rule::Url(rule) => serde_json::to_value(rule).unwrap_or_default(),
-            other => Value::from(other.host().as_str()),
         },
         requests: learnt.requests,
         blocked: learnt.blocked,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use allowlist::{Anywhere, Budget, HostPattern, Preset, RefPattern, VendorTools};
+use allowlist::{Anywhere, Budget, HostPattern, Preset, RefPattern, UrlRule, VendorTools};
 use proptest::prelude::*;
 
 use super::*;

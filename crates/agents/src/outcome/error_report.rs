@@ -1,11 +1,11 @@
-//! What Claude Code says went wrong, and the outcome that this means.
+//! The error that Claude Code reports, and the outcome that it means.
 
 use claude_output::{ApiError, ResultError, StreamEvent};
 use sandbox_proxy_protocol::REFUSAL_ID;
 
 use super::{Evidence, Outcome};
 
-/// How lines begin that say what went wrong without a status.
+/// The beginnings of lines that report an error without a status.
 const PHRASES: &[(&str, Outcome)] = &[
     ("Prompt is too long", Outcome::PromptTooLong),
     ("Invalid API key", Outcome::AuthenticationFailed),
@@ -21,23 +21,23 @@ const PHRASES: &[(&str, Outcome)] = &[
     ("There's an issue with the selected model", Outcome::InvalidRequest),
 ];
 
-/// What a refusal of ours has in its body. Versions without request ids in their events print it
-/// whole.
+/// The mark of the sandbox's own refusals in their bodies, which versions without request ids in
+/// their events print whole.
 const REFUSAL_BODY: &str = "blocked_by_network_allowlist";
-/// What names the reason in it.
+/// The reason in such a body.
 const BUDGET_BODY: &str = r#""reason":"budget""#;
 
-/// What Claude Code says went wrong.
-pub(super) struct Complaint<'a> {
+/// The error that Claude Code reports.
+pub(super) struct ErrorReport<'a> {
     /// The error of a result event, or of the API where there is no result.
     report: Option<ResultError>,
-    /// The texts that count as its words.
+    /// The texts that count as its own reports.
     texts: Vec<&'a str>,
-    /// Whether the conversation is only a prompt: then it is not what the API refuses.
+    /// Whether the conversation is only a prompt: then the API did not refuse the conversation.
     is_fresh: bool,
 }
 
-impl<'a> Complaint<'a> {
+impl<'a> ErrorReport<'a> {
     /// `error` is that of the last result.
     pub(super) fn of_result(error: Option<ResultError>, evidence: &Evidence<'a>) -> Self {
         let is_specific = error.as_ref().is_some_and(|error| {
@@ -65,7 +65,7 @@ impl<'a> Complaint<'a> {
         Self { report, texts, is_fresh }
     }
 
-    /// The rows of the table between those that we ended and those that ended well, in their order.
+    /// The rows of the table between `success` and `killed`, in their order.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let rows = [
             (Outcome::BudgetExhausted, self.is_over_budget()),
@@ -78,11 +78,11 @@ impl<'a> Complaint<'a> {
             (Outcome::SessionCorrupted, self.is_session_corrupted()),
             (Outcome::InvalidRequest, self.is_invalid_request()),
         ];
-        let fits = |(outcome, fits): (Outcome, bool)| (fits || self.says(outcome)).then_some(outcome);
+        let fits = |(outcome, fits): (Outcome, bool)| (fits || self.has_phrase(outcome)).then_some(outcome);
         rows.into_iter().find_map(fits)
     }
 
-    /// Whether the proxy refused, and would again: not that it was busy.
+    /// Whether the proxy refused, and would refuse again: not because it was busy.
     fn is_blocked(&self) -> bool {
         let has_status = self.report.as_ref().is_some_and(|report| report.api_error_status.is_some());
         let ours = self.reported(|report| &report.request_id).is_some_and(|id| id.starts_with(REFUSAL_ID))
@@ -109,7 +109,7 @@ impl<'a> Complaint<'a> {
             || self.has_status(|status| status == 413)
     }
 
-    /// The class `billing_error` is looked at whatever the status: a key without credit gets 400,
+    /// The class `billing_error` counts regardless of the status: a key without credit gets 400,
     /// and a fresh session does not help.
     fn is_authentication_failed(&self) -> bool {
         self.reported(|report| &report.class) == Some("billing_error")
@@ -142,8 +142,8 @@ impl<'a> Complaint<'a> {
             || self.is_class(&["invalid_request", "model_not_found"])
     }
 
-    /// Whether a text begins with words that mean `outcome`, and there is no status that says more.
-    fn says(&self, outcome: Outcome) -> bool {
+    /// Whether a text begins with a phrase that means `outcome`, and no status is more specific.
+    fn has_phrase(&self, outcome: Outcome) -> bool {
         let begins =
             |text: &str| PHRASES.iter().any(|(words, means)| *means == outcome && text.starts_with(words));
         let has_status = self.report.as_ref().is_some_and(|report| report.api_error_status.is_some());
@@ -155,14 +155,14 @@ impl<'a> Complaint<'a> {
         self.report.as_ref().and_then(|report| field(report).as_deref())
     }
 
-    /// The words of the report, then the lines.
+    /// The text of the report, then the lines.
     fn all_texts(&self) -> impl Iterator<Item = &str> {
         let own = self.report.as_ref().and_then(|report| report.text.as_deref());
         let texts = own.into_iter().chain(self.texts.iter().copied());
         texts.map(|text| text.strip_prefix("Error: ").unwrap_or(text))
     }
 
-    /// Whether the status of the report, or where there is none that of a text, is so.
+    /// Whether the status of the report fits, or that of a text if the report has none.
     fn has_status(&self, fits: impl Fn(u16) -> bool) -> bool {
         match self.report.as_ref().and_then(|report| report.api_error_status) {
             Some(status) => fits(status),
@@ -170,7 +170,7 @@ impl<'a> Complaint<'a> {
         }
     }
 
-    /// Whether there is no status, and Claude Code puts the error in one of these classes: "Not
+    /// Whether there is no status, and Claude Code assigns the error to one of these classes: "Not
     /// logged in" never reached the API.
     fn is_class(&self, classes: &[&str]) -> bool {
         self.report.as_ref().is_some_and(|report| {

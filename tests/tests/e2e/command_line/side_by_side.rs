@@ -1,0 +1,158 @@
+//! Runs of one repository next to each other, each in a linked work tree of its own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::project::{Ended, Project, assert_nothing_left};
+use super::stand_in::RESULT;
+
+fn git(folder: &Path, script: &str) -> String {
+    let who = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@x";
+    let script = format!("set -e; {who}; {script}");
+    let ran = Command::new("sh").args(["-c", &script]).current_dir(folder).output().expect("a shell");
+    assert!(ran.status.success(), "{script}: {ran:?}");
+    String::from_utf8_lossy(&ran.stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_work_trees_of_their_own_commit_to_their_branches() {
+    let prefix = "e2e-cli-worktree";
+    let project = Project::with_prefix(prefix);
+    let app = project.path().join("app");
+    fs::create_dir_all(app.join("sub")).expect("a folder");
+    fs::rename(project.path().join(".sandbox"), app.join(".sandbox")).expect("settings");
+    fs::write(app.join("sub/file"), "1\n").expect("a file");
+    git(&app, "git init -q -b main .; git add sub; git commit -qm 1");
+    let in_sub = |arguments: &[&str]| -> Ended {
+        let mut command = project.wary(arguments);
+        command.current_dir(app.join("sub")).output().expect("the sandbox command").into()
+    };
+    let commit = "git config user.name || git config user.name T; git config user.email || git config user.email t@x; \
+                  echo \"$0\" > file; git commit -qam \"$0\"";
+
+    // Nothing is run without the settings, which are not committed yet.
+    assert_eq!(in_sub(&["trust"]).code, Some(0));
+    in_sub(&["run", "--worktree=one", "--", "true"])
+        .fails(125, "`.sandbox/sandbox.yaml` differs from its committed version");
+    git(&app, "git add .sandbox; git commit -qm settings");
+
+    let mut ids = Vec::new();
+    for name in ["one", "two"] {
+        let flag = format!("--worktree={name}");
+        let started = in_sub(&["run", "-d", &flag, "--", "bash", "-c", commit, name]);
+        assert_eq!(started.code, Some(0), "what is trusted of the project is trusted there: {started:?}");
+        assert!(started.stderr.contains(&format!("on the branch {name}")), "{started:?}");
+        ids.push(started.stdout.trim_end().to_owned());
+    }
+    let waited = in_sub(&["wait", &ids[0], &ids[1]]);
+    assert_eq!(waited.code, Some(0), "{waited:?}");
+    for (name, id) in ["one", "two"].iter().zip(&ids) {
+        assert!(waited.stdout.contains(&format!("{id}  0\n")), "{waited:?}");
+        assert_eq!(git(&app, &format!("git log --format=%s -1 {name}")), format!("{name}\n"));
+        assert_eq!(git(&app, &format!("git show {name}:sub/file")), format!("{name}\n"));
+    }
+    assert_eq!(git(&app, "cat sub/file; git status --porcelain"), "1\n", "the main work tree is as it was");
+    let listed = in_sub(&["ps", "--all"]).stdout;
+    assert!(listed.contains("app.worktrees/two"), "{listed}");
+
+    // The same name is the same work tree, with what the run before left in it.
+    let again = in_sub(&["run", "--worktree=one", "--", "cat", "file"]);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), "one\n"), "{again:?}");
+    // What allows more than the project does has to be trusted by itself.
+    let policy = project.path().join("app.worktrees/one/.sandbox/network-allowlist.yaml");
+    fs::write(policy, "domains: [open.test, evil.test]\n").expect("a file");
+    in_sub(&["run", "--worktree=one", "--", "true"]).fails(125, "changed since you trusted them");
+    fs::create_dir(project.path().join("app.worktrees/three")).expect("a folder");
+    in_sub(&["run", "--worktree=three", "--", "true"]).fails(125, "is not a work tree of this repository");
+    in_sub(&[&format!("--trust=sha256:{}", "0".repeat(64)), "run", "--worktree=four", "--", "true"])
+        .fails(2, "cannot be combined with --worktree");
+    // A branch stays when its work tree is removed, and is used again.
+    git(&app, "git worktree remove ../app.worktrees/two");
+    let again = in_sub(&["run", "--worktree=two", "--", "cat", "file"]);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), "two\n"), "{again:?}");
+    // A link that an earlier run left in the place of the current folder leads nowhere.
+    let sub = project.path().join("app.worktrees/two/sub");
+    fs::remove_dir_all(&sub).expect("a folder");
+    std::os::unix::fs::symlink(project.path(), &sub).expect("a link");
+    in_sub(&["run", "--worktree=two", "--", "true"]).fails(125, "is reached through a link");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_tree_without_a_repository_is_refused() {
+    let project = Project::new();
+    let ended: Ended =
+        project.wary(&["run", "--worktree", "--", "true"]).output().expect("the command").into();
+    ended.fails(125, "are not trusted");
+    assert_eq!(project.wary(&["trust"]).status().expect("the command").code(), Some(0));
+    let ended: Ended =
+        project.wary(&["run", "--worktree", "--", "true"]).output().expect("the command").into();
+    ended.fails(2, "this folder is not in one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_a_file_continue_where_they_were_interrupted() {
+    let prefix = "e2e-cli-each";
+    let project = Project::with_prefix(prefix);
+    let app = project.path().join("app");
+    fs::create_dir(&app).expect("a folder");
+    fs::rename(project.path().join(".sandbox"), app.join(".sandbox")).expect("settings");
+    git(&app, "git init -q -b main .; git add .; git commit -qm 1");
+    fs::write(app.join("tasks"), "The first!\n\n{\"prompt\": \"wait\", \"name\": \"slow\"}\nthe last\n")
+        .expect("a file");
+    let agent = project.path().join("claude");
+    let script = format!(
+        "#!/bin/bash\nread -r prompt; case $prompt in *wait*) touch begun; until [ -e go ]; do sleep 0.1; done;; esac\n\
+         curl -s http://evil.example/ > /dev/null; echo 1 > made; git add made\n\
+         git -c user.name=T -c user.email=t@x commit -qm made; echo '{RESULT}'\n"
+    );
+    fs::write(&agent, script).expect("a script");
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("our own file");
+    let program = agent.display().to_string();
+    let sandbox = |flags: &[&str]| {
+        let each = ["agent", "--each", "tasks", "--workspace", "direct", "--agent-bin", &program];
+        let mut command = project.wary(&[&each[..], flags].concat());
+        command.current_dir(&app);
+        command
+    };
+    let trusted = project.wary(&["trust"]).current_dir(&app).output().expect("the command");
+    assert!(trusted.status.success(), "{trusted:?}");
+
+    let mut first =
+        sandbox(&["-j1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command");
+    let slow = project.path().join("app.worktrees/slow");
+    while !slow.join("begun").exists() && first.try_wait().expect("our own child").is_none() {
+        // tidy: sleep: a file of a container has no event.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    kill_process(Pid::from_child(&first), Signal::INT).expect("our own child");
+    let first: Ended = first.wait_with_output().expect("our own child").into();
+    assert_eq!(first.code, Some(130), "{first:?}");
+    assert!(first.stderr.contains("the same command continues"), "{first:?}");
+    let rows: Vec<&str> = first.stdout.lines().collect();
+    let [_, done, stopped, rest] = rows[..] else { panic!("{first:?}") };
+    assert!(done.contains("exit 0, success") && done.contains("evil.example"), "{first:?}");
+    assert!(done.starts_with("the-first-") && done.ends_with("The first!"), "{first:?}");
+    assert!(stopped.starts_with("slow ") && stopped.contains("exit 143"), "{first:?}");
+    assert!(rest.contains("not started"), "{first:?}");
+
+    fs::write(slow.join("go"), "").expect("a file");
+    let second: Ended = sandbox(&["--output", "json"]).output().expect("the command").into();
+    assert_eq!(second.code, Some(0), "{second:?}");
+    let report = second.json();
+    let agents = report["agents"].as_array().expect("agents");
+    assert_eq!(agents.len(), 3, "{report}");
+    for agent in agents {
+        assert_eq!(agent["run"]["outcome"], "success", "{report}");
+        let branch = agent["branch"].as_str().expect("a name");
+        assert_eq!(git(&app, &format!("git log --format=%s -1 {branch}")), "made\n");
+    }
+    let id = agents[0]["run"]["id"].as_str().expect("an id");
+    assert!(done.contains(id), "an agent that succeeded is not run again: {report} {done}");
+    assert_nothing_left(prefix).await;
+}
