@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::project::{Ended, Project, assert_nothing_left};
 use super::stand_in::RESULT;
@@ -95,41 +96,95 @@ async fn work_tree_without_a_repository_is_refused() {
     ended.fails(2, "this folder is not in one");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn agents_of_a_file_continue_where_they_were_interrupted() {
-    let prefix = "e2e-cli-each";
-    let project = Project::with_prefix(prefix);
-    let app = project.path().join("app");
-    fs::create_dir(&app).expect("a folder");
-    fs::rename(project.path().join(".sandbox"), app.join(".sandbox")).expect("settings");
-    git(&app, "git init -q -b main .; git add .; git commit -qm 1");
-    fs::write(app.join("tasks"), "The first!\n\n{\"prompt\": \"wait\", \"name\": \"slow\"}\nthe last\n")
-        .expect("a file");
-    let agent = project.path().join("claude");
-    let script = format!(
-        "#!/bin/bash\nread -r prompt; case $prompt in *wait*) touch begun; until [ -e go ]; do sleep 0.1; done;; esac\n\
-         curl -s http://evil.example/ > /dev/null; echo 1 > made; git add made\n\
-         git -c user.name=T -c user.email=t@x commit -qm made; echo '{RESULT}'\n"
-    );
-    fs::write(&agent, script).expect("a script");
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("our own file");
-    let program = agent.display().to_string();
-    let sandbox = |flags: &[&str]| {
-        let each = ["agent", "--each", "tasks", "--workspace", "direct", "--agent-bin", &program];
-        let mut command = project.wary(&[&each[..], flags].concat());
-        command.current_dir(&app);
-        command
-    };
-    let trusted = project.wary(&["trust"]).current_dir(&app).output().expect("the command");
-    assert!(trusted.status.success(), "{trusted:?}");
+/// A repository with a file of tasks, and a script in the place of the agent.
+struct Each {
+    project: Project,
+    app: PathBuf,
+    program: String,
+}
 
-    let mut first =
-        sandbox(&["-j1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command");
-    let slow = project.path().join("app.worktrees/slow");
-    while !slow.join("begun").exists() && first.try_wait().expect("our own child").is_none() {
+impl Each {
+    /// `waits` is what the script does before it commits; it has the prompt in `$prompt`.
+    fn new(prefix: &str, tasks: &str, waits: &str) -> Self {
+        let project = Project::with_prefix(prefix);
+        let app = project.path().join("app");
+        fs::create_dir(&app).expect("a folder");
+        fs::rename(project.path().join(".sandbox"), app.join(".sandbox")).expect("settings");
+        git(&app, "git init -q -b main .; git add .; git commit -qm 1");
+        fs::write(app.join("tasks"), tasks).expect("a file");
+        let program = project.path().join("claude");
+        let script = format!(
+            "#!/bin/bash\nread -r prompt; touch begun; {waits}\n\
+             curl -s http://evil.example/ > /dev/null; echo 1 > made; git add made\n\
+             git -c user.name=T -c user.email=t@x commit -qm made; echo '{RESULT}'\n"
+        );
+        fs::write(&program, script).expect("a script");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
+        let program = program.display().to_string();
+        let each = Self { project, app, program };
+        let trusted: Ended = each.sandbox(&["trust"]).output().expect("the command").into();
+        assert_eq!(trusted.code, Some(0), "{trusted:?}");
+        each
+    }
+
+    fn sandbox(&self, arguments: &[&str]) -> Command {
+        let mut command = self.project.wary(arguments);
+        command.current_dir(&self.app);
+        command
+    }
+
+    fn run(&self, flags: &[&str]) -> Command {
+        let each = ["agent", "--each", "tasks", "--workspace", "direct", "--agent-bin", &self.program];
+        self.sandbox(&[&each[..], flags].concat())
+    }
+
+    fn start(&self, flags: &[&str]) -> Child {
+        self.run(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command")
+    }
+
+    /// Runs all to their ends, and returns their reports.
+    fn finish(&self, flags: &[&str]) -> Vec<Value> {
+        let ended: Ended =
+            self.run(&[&["--output", "json"], flags].concat()).output().expect("the command").into();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let report = ended.json();
+        let agents = report["agents"].as_array().expect("agents").clone();
+        for agent in &agents {
+            assert_eq!(agent["run"]["outcome"], "success", "{report}");
+            let branch = agent["branch"].as_str().expect("a name");
+            assert_eq!(git(&self.app, &format!("git log --format=%s -1 {branch}")), "made\n");
+        }
+        agents
+    }
+
+    fn tree(&self, name: &str) -> PathBuf {
+        self.project.path().join("app.worktrees").join(name)
+    }
+
+    fn runs(&self, flags: &[&str]) -> Vec<Value> {
+        let arguments = [&["ps", "--output", "json"], flags].concat();
+        let listed: Ended = self.sandbox(&arguments).output().expect("the command").into();
+        listed.json()["runs"].as_array().expect("runs").clone()
+    }
+}
+
+/// Waits until `is_so`, or until the command has ended.
+async fn until(command: &mut Child, mut is_so: impl FnMut() -> bool) {
+    while !is_so() && command.try_wait().expect("our own child").is_none() {
         // tidy: sleep: a file of a container has no event.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_a_file_continue_where_they_were_interrupted() {
+    let prefix = "e2e-cli-each";
+    let tasks = "The first!\n\n{\"prompt\": \"wait\", \"name\": \"slow\"}\nthe last\n";
+    let waits = "case $prompt in *wait*) until [ -e go ]; do sleep 0.1; done;; esac";
+    let each = Each::new(prefix, tasks, waits);
+    let mut first = each.start(&["-j1"]);
+    let slow = each.tree("slow");
+    until(&mut first, || slow.join("begun").exists()).await;
     kill_process(Pid::from_child(&first), Signal::INT).expect("our own child");
     let first: Ended = first.wait_with_output().expect("our own child").into();
     assert_eq!(first.code, Some(130), "{first:?}");
@@ -142,17 +197,42 @@ async fn agents_of_a_file_continue_where_they_were_interrupted() {
     assert!(rest.contains("not started"), "{first:?}");
 
     fs::write(slow.join("go"), "").expect("a file");
-    let second: Ended = sandbox(&["--output", "json"]).output().expect("the command").into();
-    assert_eq!(second.code, Some(0), "{second:?}");
-    let report = second.json();
-    let agents = report["agents"].as_array().expect("agents");
-    assert_eq!(agents.len(), 3, "{report}");
-    for agent in agents {
-        assert_eq!(agent["run"]["outcome"], "success", "{report}");
-        let branch = agent["branch"].as_str().expect("a name");
-        assert_eq!(git(&app, &format!("git log --format=%s -1 {branch}")), "made\n");
-    }
+    let agents = each.finish(&[]);
+    assert_eq!(agents.len(), 3, "{agents:?}");
     let id = agents[0]["run"]["id"].as_str().expect("an id");
-    assert!(done.contains(id), "an agent that succeeded is not run again: {report} {done}");
+    assert!(done.contains(id), "an agent that succeeded is not run again: {agents:?} {done}");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_agents_survive_killed_owners_and_a_closed_terminal() {
+    let prefix = "e2e-cli-twenty";
+    let tasks: String =
+        (1..=20).map(|number| format!("{{\"prompt\": \"{number}\", \"name\": \"t{number}\"}}\n")).collect();
+    let each = Each::new(prefix, &tasks, "until [ -e /gate/go ]; do sleep 0.1; done");
+    let gate = tempfile::tempdir().expect("a folder");
+    let mount = format!("{}:/gate", gate.path().display());
+    let flags = ["-j5", "--mount", &mount];
+    let mut first = each.start(&flags);
+    until(&mut first, || (1..=5).all(|number| each.tree(&format!("t{number}")).join("begun").exists())).await;
+    let running = each.runs(&[]);
+    assert_eq!(running.len(), 5, "{running:?}");
+    let mut killed = Vec::new();
+    for run in &running[..3] {
+        let pid = run["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?)).expect("a number");
+        kill_process(pid, Signal::KILL).expect("an owner");
+        killed.push(run["id"].clone());
+    }
+    kill_process(Pid::from_child(&first), Signal::HUP).expect("our own child");
+    let first: Ended = first.wait_with_output().expect("our own child").into();
+    assert_eq!(first.code, Some(129), "{first:?}");
+
+    fs::write(gate.path().join("go"), "").expect("a file");
+    let agents = each.finish(&flags);
+    assert_eq!(agents.len(), 20, "{agents:?}");
+    for run in each.runs(&["--all"]) {
+        let expected = if killed.contains(&run["id"]) { "killed" } else { "ended" };
+        assert_eq!(run["state"], expected, "{run}");
+    }
     assert_nothing_left(prefix).await;
 }
