@@ -65,8 +65,8 @@ impl MainWorkTree {
     /// folder once its files are written; if it fails, the folder is removed again, and the
     /// repository is as before. `scratch` is a folder of ours that must not exist and is removed.
     ///
-    /// Until its files are written and checked, its name begins with a dot; one that is left of a
-    /// killed process is replaced. No two processes may do this at once. Returns the commit of the
+    /// Until its files are written and checked, it is called `.NAME.sandbox-unfinished`; one that is
+    /// left of a killed process is replaced. No two processes may do this at once. Returns the commit of the
     /// branch if it existed.
     ///
     /// # Errors
@@ -257,10 +257,11 @@ impl MainWorkTree {
         // `git worktree prune` keeps what is locked.
         let locked = own.join("locked");
         put(&locked, b"initializing\n")?;
+        // Without it, git could not remove what a killed process leaves.
+        put(&own.join("gitdir"), &line(&folder.path.join(".git")))?;
         put(&own.join("commondir"), b"../..\n")?;
         put(&own.join("HEAD"), format!("ref: {}\n", branch.as_str()).as_bytes())?;
         put(&own.join("index"), &index)?;
-        put(&own.join("gitdir"), &line(&folder.path.join(".git")))?;
         let named = self.path.join(".git/worktrees").join(name);
         put(&folder.held.reached().join(".git"), &[b"gitdir: ", line(&named).as_slice()].concat())?;
         fs::remove_file(&locked).map_err(Error::files("remove", &locked))
@@ -273,6 +274,9 @@ fn put(path: &Path, content: &[u8]) -> Result<(), Error> {
     written.map_err(Error::files("write", path))
 }
 
+/// The end of the name of a folder whose files are being written.
+const UNFINISHED: &str = ".sandbox-unfinished";
+
 /// A new folder, in a folder of this user. Both are held open, wherever someone moves them.
 struct NewFolder {
     path: PathBuf,
@@ -282,12 +286,13 @@ struct NewFolder {
 }
 
 impl NewFolder {
-    /// Creates it for `path`, with a dot before its name, and the folder that it is in if that does
-    /// not exist.
+    /// Creates it for `path`, under a name of ours, and the folder that it is in if that does not
+    /// exist.
     fn create(path: &Path) -> Result<Self, Error> {
         let parent = path.parent().unwrap_or(path);
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
+        name.push(UNFINISHED);
         let not_ours = || Error::Unsupported {
             path: parent.to_owned(),
             problem: "is reached through a link, or is not a folder of this user",
@@ -305,8 +310,10 @@ impl NewFolder {
             return Err(Error::Unsupported { path: path.to_owned(), problem: "exists" });
         }
         let (path, reached) = (parent.join(&name), held.reached().join(&name));
-        // Of a killed process.
-        let _ = fs::remove_dir_all(&reached);
+        if reached.symlink_metadata().is_ok() {
+            // Of a killed process.
+            fs::remove_dir_all(&reached).map_err(Error::files("remove", &path))?;
+        }
         fs::create_dir(&reached).map_err(Error::files("create", &path))?;
         let new = held.inner(Path::new(&name)).map_err(Error::files("open", &path))?;
         Ok(Self { path, parent: held, name, held: new })
@@ -405,11 +412,13 @@ mod tests {
         assert!(tree.add(&added, "one", &scratch, refuse).unwrap_err().to_string().ends_with("is refused"));
         assert!(!added.exists() && !scratch.exists() && !path.join(".git/worktrees/one").exists());
         assert_eq!(git(&path, "for-each-ref"), before);
-        let left_over = path.with_file_name(".one");
+        let foreign = path.with_file_name(".one");
+        fs::create_dir(&foreign).unwrap();
+        let left_over = path.with_file_name(".one.sandbox-unfinished");
         fs::create_dir(&left_over).unwrap();
         fs::write(left_over.join("file"), "of a killed process").unwrap();
         tree.add(&added, "one", &scratch, |_| Ok::<(), Error>(())).unwrap();
-        assert!(!added.join("file").exists() && !left_over.exists());
+        assert!(!added.join("file").exists() && !left_over.exists() && foreign.exists());
         script(&path, "git worktree remove ../one\ngit branch -D one");
         fs::create_dir(&added).unwrap();
         fs::write(added.join("file"), "kept").unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rand::RngExt as _;
 use sandbox::workspace::{ImportError, MainWorkTree, OutsideRepository};
-use sandbox_files::host_path::{PathError, remember};
+use sandbox_files::host_path::{Found, PathError, remember};
 use sandbox_files::tree::Tree;
 use sandbox_files::{FileLock, create_folder};
 
@@ -87,7 +87,9 @@ impl<'a> WorkTrees<'a> {
             .with_hint("run `sandbox init` in the repository"));
         }
         let trees = Self { here, main };
-        if here.places.state.starts_with(trees.main.path()) {
+        let state = here.resolver.find(&here.places.state);
+        let state = state.as_ref().map_or(here.places.state.as_path(), Found::path);
+        if state.starts_with(trees.main.path()) {
             return Err(Failure::new("the sandbox's state is in the repository, which tasks will change")
                 .with_hint("set XDG_STATE_HOME to a folder elsewhere"));
         }

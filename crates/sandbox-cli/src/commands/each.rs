@@ -105,7 +105,11 @@ fn read(file: &Path, resolver: &Resolver) -> Result<Vec<EachTask>, Failure> {
     let shown = sanitize_name(&file.display().to_string());
     let failed = || Failure::doing(format!("read `{shown}`"));
     let text = if file == Path::new("-") {
-        io::read_to_string(io::stdin().take(FILE)).map_err(failed())?
+        let text = io::read_to_string(io::stdin().take(FILE + 1)).map_err(failed())?;
+        if text.len() as u64 > FILE {
+            return Err(Failure::usage("the tasks on stdin are too long").with_hint("split them"));
+        }
+        text
     } else {
         let read = resolver.read(&std::path::absolute(file)?, FILE)?;
         let (_, bytes) = read.ok_or_else(|| Failure::usage(format!("`{shown}` does not exist")))?;
@@ -217,11 +221,12 @@ impl<'a> Agents<'a> {
     /// Reports the end of a task's run. A run that was only being prepared may have been another
     /// one.
     async fn end(&mut self, (number, is_started): (usize, bool), printer: Printer) {
-        let (Some(task), Some(Some(folder))) = (self.tasks.get(number), self.runs.get_mut(number)) else {
+        let (Some(task), Some(Some(folder))) = (self.tasks.get(number), self.runs.get(number)) else {
             return;
         };
         let is_ours = RunRecord::read(folder).is_some_and(|record| record.has_prompt(&task.prompt));
         if !(is_started || is_ours) {
+            self.runs.get_mut(number).map(Option::take);
             return Box::pin(self.begin(number, printer)).await;
         }
         self.ended += 1;
@@ -260,20 +265,21 @@ impl<'a> Agents<'a> {
 
     /// Stops those that run, and waits for their ends, or for another signal.
     async fn stop(&mut self, state: &Path, printer: Printer) -> Result<(), Failure> {
-        let ours: Vec<String> =
-            self.runs.iter().flatten().map(|folder| RunReport::of_folder(folder).id).collect();
+        let is_other = |task: &EachTask, folder: &Path| {
+            RunRecord::read(folder).is_some_and(|record| !record.has_prompt(&task.prompt))
+        };
+        let ours = self.tasks.iter().zip(self.runs.iter().cloned());
+        let ours = ours.filter_map(|(task, folder)| folder.filter(|folder| !is_other(task, folder)));
+        let ours: Vec<PathBuf> = ours.collect();
+        let ids: Vec<String> = ours.iter().map(|folder| RunReport::of_folder(folder).id).collect();
         let request = Request::Stop {};
-        while !self.running.is_empty() {
+        while ours.iter().any(|folder| run_folder::is_running(folder)) {
             let runs = Runs::find(state, printer).await?;
-            let ours = runs.all().iter().filter(|run| ours.contains(&run.run));
-            let asked = ours.map(|run| runs.ask(run, &request));
-            let stopped = async {
-                futures_util::future::join_all(asked).await;
-                while self.running.join_next().await.is_some() {}
-            };
+            let found = runs.all().iter().filter(|run| ids.contains(&run.run));
+            futures_util::future::join_all(found.map(|run| runs.ask(run, &request))).await;
             tokio::select! {
                 // A run that did not answer is asked again.
-                _ = tokio::time::timeout(AGAIN, stopped) => {}
+                _ = tokio::time::timeout(AGAIN, self.running.join_next()) => {}
                 _ = self.interrupts.next() => break,
             }
         }

@@ -148,10 +148,10 @@ impl Each {
             self.run(&[&["--output", "json"], flags].concat()).output().expect("the command").into();
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let report = ended.json();
-        let agents = report["agents"].as_array().expect("agents").clone();
+        let agents = report.get("agents").and_then(Value::as_array).expect("agents").clone();
         for agent in &agents {
-            assert_eq!(agent["run"]["outcome"], "success", "{report}");
-            let branch = agent["branch"].as_str().expect("a name");
+            assert_eq!(agent.pointer("/run/outcome"), Some(&Value::from("success")), "{report}");
+            let branch = agent.get("branch").and_then(Value::as_str).expect("a name");
             assert_eq!(git(&self.app, &format!("git log --format=%s -1 {branch}")), "made\n");
         }
         agents
@@ -164,7 +164,7 @@ impl Each {
     fn runs(&self, flags: &[&str]) -> Vec<Value> {
         let arguments = [&["ps", "--output", "json"], flags].concat();
         let listed: Ended = self.sandbox(&arguments).output().expect("the command").into();
-        listed.json()["runs"].as_array().expect("runs").clone()
+        listed.json().get("runs").and_then(Value::as_array).expect("runs").clone()
     }
 }
 
@@ -207,8 +207,9 @@ async fn agents_of_a_file_continue_where_they_were_interrupted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_agents_survive_killed_owners_and_a_closed_terminal() {
     let prefix = "e2e-cli-twenty";
-    let tasks: String =
-        (1..=20).map(|number| format!("{{\"prompt\": \"{number}\", \"name\": \"t{number}\"}}\n")).collect();
+    let tasks: Vec<String> =
+        (1..=20).map(|number| format!(r#"{{"prompt": "{number}", "name": "t{number}"}}"#)).collect();
+    let tasks = tasks.join("\n");
     let each = Each::new(prefix, &tasks, "until [ -e /gate/go ]; do sleep 0.1; done");
     let gate = tempfile::tempdir().expect("a folder");
     let mount = format!("{}:/gate", gate.path().display());
