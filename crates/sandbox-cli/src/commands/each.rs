@@ -71,12 +71,10 @@ pub(super) async fn each(
     };
     let mut agents = Agents::of(&tasks, &trees, project.places.all_logs())?;
     while agents.interrupt.is_none() {
-        while agents.interrupt.is_none()
-            && agents.running.len() < args.jobs.get()
-            && agents.next < tasks.len()
-        {
+        if agents.running.len() < args.jobs.get() && agents.next < tasks.len() {
             agents.next += 1;
             agents.begin(agents.next - 1, printer).await;
+            continue;
         }
         tokio::select! {
             biased;

