@@ -149,7 +149,7 @@ pub(super) fn preset(text: &str) -> Result<Preset, UnknownPreset> {
     text.parse()
 }
 
-/// A name that is one of a folder and of a branch; none is made up later.
+/// Parses the name of a folder and of a branch; empty if one is to be chosen.
 pub(super) fn work_tree(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let is_name = text.chars().all(is_plain)
@@ -164,7 +164,8 @@ pub(super) fn work_tree(text: &str) -> Result<String, String> {
     if is_name {
         Ok(text.to_owned())
     } else {
-        Err("use letters, digits, `_`, `-` and single `.`, at most 100, starting with a letter or digit and not ending with `.lock`"
+        Err("use letters, digits, `_`, `-` and single `.`, at most 100, starting with a letter or digit and not ending with `.lock`; \
+             `HEAD` and ids of objects have a meaning of their own"
             .to_owned())
     }
 }
@@ -193,8 +194,10 @@ mod tests {
             "a.",
             "a.lock",
             "a b",
+            "HEAD",
             "HEAD~1",
             "é",
+            &"a".repeat(40),
             &"a".repeat(101),
         ] {
             assert!(work_tree(name).is_err(), "{name}");

@@ -205,6 +205,14 @@ pub(crate) async fn start(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if args.each.is_some() {
+        if global.trust.is_some() {
+            return Err(Failure::usage(
+                "--trust is for the files of one folder, and cannot be combined with --each",
+            )
+            .with_hint(
+                "run `sandbox trust` in the project: the same files are then trusted in its work trees",
+            ));
+        }
         return each::each(&args, &project, printer).await;
     }
     let agent = agent_of(args.agent.as_deref(), &project)?;

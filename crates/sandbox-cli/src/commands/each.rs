@@ -216,8 +216,8 @@ impl<'a> Agents<'a> {
         });
     }
 
-    /// Reports the end of a task's run. A run that was only being prepared may have been another
-    /// one.
+    /// Reports the end of a task's run, or starts the task if the run that was waited for had
+    /// another prompt.
     async fn end(&mut self, (number, is_started): (usize, bool), printer: Printer) {
         let (Some(task), Some(Some(folder))) = (self.tasks.get(number), self.runs.get(number)) else {
             return;
