@@ -85,13 +85,13 @@ impl Denial {
     }
 
     /// A missing or malformed host: the problem and the fix.
-    pub(crate) fn identity(fault: &str, fix: &str) -> Self {
-        Self::new(Reason::Identity, format!("{fault}: {fix}"))
+    pub(crate) fn identity(problem: &str, fix: &str) -> Self {
+        Self::new(Reason::Identity, format!("{problem}: {fix}"))
     }
 
     /// An unreadable body that the decision depends on: the problem and the fix.
-    pub(crate) fn body(fault: &str, fix: &str) -> Self {
-        Self::new(Reason::Body, format!("{fault}: {fix}"))
+    pub(crate) fn body(problem: &str, fix: &str) -> Self {
+        Self::new(Reason::Body, format!("{problem}: {fix}"))
     }
 
     pub(crate) fn unreadable(message: &str) -> Self {
@@ -99,10 +99,10 @@ impl Denial {
     }
 
     /// A request to a model's vendor whose body cannot be judged: the problem and the fix.
-    pub(crate) fn vendor_unreadable(fault: &str, fix: &str) -> Self {
+    pub(crate) fn vendor_unreadable(problem: &str, fix: &str) -> Self {
         Self::new(
             Reason::VendorTool,
-            format!("the request may name tools that a model's vendor runs, and {fault}: {fix}"),
+            format!("the request may name tools that a model's vendor runs, and {problem}: {fix}"),
         )
     }
 
@@ -122,8 +122,8 @@ impl Denial {
 }
 
 impl From<InvalidHost> for Denial {
-    fn from(fault: InvalidHost) -> Self {
-        Self::identity(&fault.to_string(), "ask for the host by its plain name")
+    fn from(error: InvalidHost) -> Self {
+        Self::identity(&error.to_string(), "ask for the host by its plain name")
     }
 }
 

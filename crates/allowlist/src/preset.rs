@@ -100,7 +100,7 @@ impl Entry {
             Ok(document) => {
                 Self { name, text, rules: document.url_prefixes.into_iter().map(Rule::from).collect() }
             }
-            Err(fault) => unreachable!("the presets are part of this program and tested: {fault}"),
+            Err(error) => unreachable!("the presets are part of this program and tested: {error}"),
         }
     }
 }
@@ -258,9 +258,9 @@ mod tests {
         let error = "nonesuch".parse::<Preset>().unwrap_err().to_string();
         assert!(error.starts_with("unknown preset `nonesuch`: use one of anthropic, "), "{error}");
         assert!("x".repeat(10_000).parse::<Preset>().is_err());
-        let fault =
+        let error =
             Allowlist::from_yaml("domains: [a.b]\npresets:\n  - github\n  - gihub\n", "p").unwrap_err();
-        assert_eq!((fault.line(), fault.column()), (4, 5));
-        assert!(fault.message().starts_with("unknown preset `gihub`: did you mean `github`? "));
+        assert_eq!((error.line(), error.column()), (4, 5));
+        assert!(error.message().starts_with("unknown preset `gihub`: did you mean `github`? "));
     }
 }

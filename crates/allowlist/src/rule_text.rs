@@ -171,8 +171,8 @@ mod tests {
             ("G(T a.example", "is not a method"),
             ("GET,a a b.example", "a host must not contain ' '"),
         ] {
-            let fault = text.parse::<Rule>().unwrap_err().to_string();
-            assert!(fault.contains(words), "{text}: {fault}");
+            let error = text.parse::<Rule>().unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
         }
     }
 

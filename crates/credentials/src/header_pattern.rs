@@ -45,11 +45,12 @@ impl HeaderPattern {
         let text = &text.to_ascii_lowercase();
         let glob = Glob::new(text);
         let hyphened = (!text.contains('[')).then(|| Glob::new(&text.replace('_', "-")));
-        match fault(&glob) {
+        match problem(&glob) {
             None => Ok(Self { glob, hyphened }),
-            Some(fault) => {
-                Err(SecretError::HeaderPattern { pattern: text.chars().take(HEADER_LIMIT).collect(), fault })
-            }
+            Some(problem) => Err(SecretError::HeaderPattern {
+                pattern: text.chars().take(HEADER_LIMIT).collect(),
+                fault: problem,
+            }),
         }
     }
 
@@ -90,7 +91,7 @@ impl Serialize for HeaderPattern {
     }
 }
 
-fn fault(glob: &Glob) -> Option<&'static str> {
+fn problem(glob: &Glob) -> Option<&'static str> {
     let text = glob.as_str();
     if text.is_empty() {
         return Some("it is empty");

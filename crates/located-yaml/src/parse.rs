@@ -45,7 +45,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
         });
     }
     match unknown_tag(text) {
-        Some(fault) => Err(fault),
+        Some(error) => Err(error),
         None => Ok(node),
     }
 }

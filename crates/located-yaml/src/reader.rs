@@ -51,8 +51,8 @@ fn read_as<T: DeserializeOwned>(source: &Source, file: &str, text: &str) -> Resu
     let node = match parse(text) {
         Ok(Node::Null) => Node::Map(Vec::new()),
         Ok(node) => node,
-        Err(fault) => {
-            return Err(InvalidFile::new(&Location::new(file, fault.position), fault.message));
+        Err(error) => {
+            return Err(InvalidFile::new(&Location::new(file, error.position), error.message));
         }
     };
     Cursor::root(&node, Some(source))

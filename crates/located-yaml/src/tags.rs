@@ -134,14 +134,14 @@ mod tests {
             ("a: !<tag:example.org,2000:x> b", Some((1, 4))),
             ("%TAG ! tag:example.org,2000:\n---\na: !x b", Some((1, 1))),
         ] {
-            let found = unknown_tag(text).map(|fault| (fault.position.line, fault.position.column));
+            let found = unknown_tag(text).map(|error| (error.position.line, error.position.column));
             assert_eq!(found, expected, "{text:?}");
         }
     }
 
     #[test]
     fn unknown_tag_is_named() {
-        let fault = unknown_tag("a: !!python/object/apply:os.system [b]").unwrap();
-        assert_eq!(fault.message, "unknown tag \"!!python/object/apply:os.system\": remove it");
+        let error = unknown_tag("a: !!python/object/apply:os.system [b]").unwrap();
+        assert_eq!(error.message, "unknown tag \"!!python/object/apply:os.system\": remove it");
     }
 }

@@ -34,9 +34,9 @@ mod tests {
             (b"\xef\xbb\xbfa\xff", 1, 2),
             (b"a\r\n\xc3", 2, 1),
         ] {
-            let fault = text(bytes).unwrap_err();
-            assert_eq!(fault.position, Position { line, column }, "{bytes:?}");
-            assert_eq!(fault.message, "not UTF-8: save the file as UTF-8");
+            let error = text(bytes).unwrap_err();
+            assert_eq!(error.position, Position { line, column }, "{bytes:?}");
+            assert_eq!(error.message, "not UTF-8: save the file as UTF-8");
         }
     }
 }

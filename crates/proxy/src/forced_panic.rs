@@ -1,4 +1,4 @@
-//! Injects faults on request, for tests of how they are reported.
+//! Injects errors and panics on request, for tests of how they are reported.
 //!
 //! `x-forced-panic` in a request triggers the worst possible panic: its message contains real
 //! values. A server name that begins with `no-leaf.` gets no certificate, and a query for a name
@@ -33,7 +33,7 @@ pub(crate) fn if_asked(headers: &HeaderMap) {
 /// # Errors
 ///
 /// If the name asks for it.
-pub(crate) fn leaf_fault(host: &HostName) -> Result<(), rcgen::Error> {
+pub(crate) fn leaf_error(host: &HostName) -> Result<(), rcgen::Error> {
     if host.as_str().starts_with("no-leaf.") {
         return Err(rcgen::Error::RingUnspecified);
     }

@@ -399,8 +399,8 @@ fn is_zero(id: &[u8]) -> bool {
     id.iter().all(|byte| *byte == b'0')
 }
 
-fn unreadable(fault: &str) -> Denial {
-    Denial::body(&format!("the push cannot be read, since {fault}"), "push with git itself")
+fn unreadable(problem: &str) -> Denial {
+    Denial::body(&format!("the push cannot be read, since {problem}"), "push with git itself")
 }
 
 fn too_long() -> Denial {

@@ -17,7 +17,7 @@ impl Allowlist {
     /// and the fix.
     pub fn from_yaml(text: &str, file: &str) -> Result<Self, InvalidFile> {
         let document = located_yaml::read::<Document>(file, text);
-        let explained = |fault: InvalidFile| InvalidFile::new(fault.location(), explained(fault.message()));
+        let explained = |error: InvalidFile| InvalidFile::new(error.location(), explained(error.message()));
         document.map(Self::from).map_err(explained)
     }
 

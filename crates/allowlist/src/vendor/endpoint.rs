@@ -172,8 +172,8 @@ impl Request {
 }
 
 /// An ambiguous or unreadable request to a vendor.
-pub(super) fn unreadable(fault: &str, fix: &str) -> Denial {
-    Denial::vendor_unreadable(fault, fix)
+pub(super) fn unreadable(problem: &str, fix: &str) -> Denial {
+    Denial::vendor_unreadable(problem, fix)
 }
 
 fn unread(what: &str, fix: &str) -> Denial {

@@ -30,7 +30,7 @@ pub(super) struct Entry<'a> {
 
 /// The reason why a text is not parsed.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum JsonError {
     /// It is not JSON.
     Syntax,
     /// This key is duplicated.
@@ -41,10 +41,10 @@ pub(super) enum Fault {
 
 impl<'a> Object<'a> {
     /// Reads `raw`, which begins with a brace.
-    pub(super) fn read(raw: &'a RawValue) -> Result<Self, Fault> {
-        let Pairs(pairs) = serde_json::from_str(raw.get()).map_err(|_| Fault::Syntax)?;
+    pub(super) fn read(raw: &'a RawValue) -> Result<Self, JsonError> {
+        let Pairs(pairs) = serde_json::from_str(raw.get()).map_err(|_| JsonError::Syntax)?;
         if pairs.len() > ENTRIES {
-            return Err(Fault::TooMany);
+            return Err(JsonError::TooMany);
         }
         let mut entries = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
@@ -52,7 +52,9 @@ impl<'a> Object<'a> {
         }
         let mut seen = BTreeSet::new();
         match entries.iter().find(|entry| !seen.insert(entry.name.as_ref())) {
-            Some(entry) => Err(Fault::Twice(text(entry.key).unwrap_or_default().chars().take(40).collect())),
+            Some(entry) => {
+                Err(JsonError::Twice(text(entry.key).unwrap_or_default().chars().take(40).collect()))
+            }
             None => Ok(Self(entries)),
         }
     }
@@ -86,26 +88,26 @@ pub(super) fn fold(key: &str) -> String {
 }
 
 /// A folded key; most are unchanged.
-fn name(key: &RawValue) -> Result<Cow<'_, str>, Fault> {
+fn name(key: &RawValue) -> Result<Cow<'_, str>, JsonError> {
     let bare = key.get().strip_prefix('"').and_then(|key| key.strip_suffix('"'));
     match bare.filter(|key| key.bytes().all(|byte| byte.is_ascii_lowercase())) {
         Some(plain) => Ok(Cow::Borrowed(plain)),
-        None => text(key).map(|key| Cow::Owned(fold(&key))).ok_or(Fault::Syntax),
+        None => text(key).map(|key| Cow::Owned(fold(&key))).ok_or(JsonError::Syntax),
     }
 }
 
 /// The items of a list that cannot have many.
-pub(super) fn list(raw: &RawValue) -> Result<Vec<&RawValue>, Fault> {
+pub(super) fn list(raw: &RawValue) -> Result<Vec<&RawValue>, JsonError> {
     let mut items = Vec::new();
     each(raw, |item| {
         items.push(item);
-        if items.len() > ENTRIES { Err(Fault::TooMany) } else { Ok(()) }
+        if items.len() > ENTRIES { Err(JsonError::TooMany) } else { Ok(()) }
     })?;
     Ok(items)
 }
 
 /// Gives every item of a list to `look`, until it fails.
-pub(super) fn each<'a, E: From<Fault>>(
+pub(super) fn each<'a, E: From<JsonError>>(
     raw: &'a RawValue,
     look: impl FnMut(&'a RawValue) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -114,7 +116,7 @@ pub(super) fn each<'a, E: From<Fault>>(
     let read = serde_json::Deserializer::from_str(raw.get()).deserialize_seq(items);
     match (failure, read) {
         (Some(failure), _) => Err(failure),
-        (None, Err(_)) => Err(Fault::Syntax.into()),
+        (None, Err(_)) => Err(JsonError::Syntax.into()),
         (None, Ok(())) => Ok(()),
     }
 }
@@ -273,7 +275,7 @@ mod tests {
     fn duplicate_key_is_an_error() {
         for text in [r#"{"a":1,"a":1}"#, r#"{"a":1,"\u0061":1}"#, r#"{"a_b":1,"aB":1}"#] {
             let raw: &RawValue = serde_json::from_str(text).unwrap();
-            assert!(matches!(Object::read(raw), Err(Fault::Twice(_))), "{text}");
+            assert!(matches!(Object::read(raw), Err(JsonError::Twice(_))), "{text}");
         }
     }
 }

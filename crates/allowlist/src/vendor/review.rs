@@ -15,7 +15,7 @@ use super::endpoint::Api;
 use super::endpoint::unreadable;
 use super::json;
 use super::json::Entry;
-use super::json::Fault;
+use super::json::JsonError;
 use super::json::Object;
 use super::tool;
 use super::tool::Runner;
@@ -57,7 +57,7 @@ pub(super) fn review(body: &[u8], api: Api, policy: &Allowlist) -> Result<Review
     if body.trim_ascii().is_empty() {
         return Ok(Reviewed { body: None, removed: Vec::new() });
     }
-    let no_json = |fault: &str| unreadable(fault, "send plain JSON in UTF-8, without a byte order mark");
+    let no_json = |problem: &str| unreadable(problem, "send plain JSON in UTF-8, without a byte order mark");
     let text = std::str::from_utf8(body).map_err(|_| no_json("its body is not UTF-8"))?;
     let whole: &RawValue = serde_json::from_str(text).map_err(|_| no_json("its body is not JSON"))?;
     if !json::is_object(whole) {
@@ -396,7 +396,7 @@ fn choice_stays(raw: &RawValue, tools: &Tools) -> Result<bool, Denial> {
     if tools.emptied {
         return Ok(false);
     }
-    let choice: Value = serde_json::from_str(raw.get()).map_err(|_| Fault::Syntax)?;
+    let choice: Value = serde_json::from_str(raw.get()).map_err(|_| JsonError::Syntax)?;
     Ok(!names_any(&choice, &tools.names))
 }
 
@@ -427,15 +427,15 @@ fn gives_file(object: &Object<'_>, key: &str) -> bool {
         || object.text("type").is_some_and(|kind| kind.eq_ignore_ascii_case("url"))
 }
 
-impl From<Fault> for Denial {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Syntax => unreadable("its body is not JSON", "send plain JSON in UTF-8"),
-            Fault::Twice(key) => {
-                let fault = format!("its body has the key `{}` twice in one object", key.escape_debug());
-                unreadable(&fault, "send it once")
+impl From<JsonError> for Denial {
+    fn from(error: JsonError) -> Self {
+        match error {
+            JsonError::Syntax => unreadable("its body is not JSON", "send plain JSON in UTF-8"),
+            JsonError::Twice(key) => {
+                let problem = format!("its body has the key `{}` twice in one object", key.escape_debug());
+                unreadable(&problem, "send it once")
             }
-            Fault::TooMany => {
+            JsonError::TooMany => {
                 unreadable("its body has more than 10,000 keys or tools in one place", "send fewer")
             }
         }

@@ -69,12 +69,12 @@ pub(super) fn mounts_bounded(order: &Order) -> Observation {
             // Rootless engines mount the host's devices; another check limits them.
             || is_device(target)
     };
-    let faults: Vec<String> = mounts
+    let problems: Vec<String> = mounts
         .iter()
         .filter(|mount| mount.is_writable() && !expected(mount))
         .map(|mount| format!("{} ({}) is writable", mount.target, mount.file_system))
         .collect();
-    Observation::from_problems(&faults, format!("{} mounts", mounts.len()))
+    Observation::from_problems(&problems, format!("{} mounts", mounts.len()))
 }
 
 fn is_device(path: &str) -> bool {
@@ -191,18 +191,18 @@ pub(super) fn private_keys_absent() -> Observation {
         .map(|mount| mount.target.as_str())
         .filter(|target| target.starts_with("/run/sandbox") || target.starts_with("/etc/ssl"));
     let mut looked_at = 0;
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     for target in ours {
-        holds(Path::new(target), mark.as_bytes(), 3, &mut looked_at, &mut faults);
+        holds(Path::new(target), mark.as_bytes(), 3, &mut looked_at, &mut problems);
     }
-    Observation::from_problems(&faults, format!("{looked_at} files"))
+    Observation::from_problems(&problems, format!("{looked_at} files"))
 }
 
-fn holds(path: &Path, mark: &[u8], depth: u32, looked_at: &mut u32, faults: &mut Vec<String>) {
+fn holds(path: &Path, mark: &[u8], depth: u32, looked_at: &mut u32, problems: &mut Vec<String>) {
     if path.is_dir() {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
         for entry in entries.filter(|_| depth > 0) {
-            holds(&entry.path(), mark, depth - 1, looked_at, faults);
+            holds(&entry.path(), mark, depth - 1, looked_at, problems);
         }
         return;
     }
@@ -210,6 +210,6 @@ fn holds(path: &Path, mark: &[u8], depth: u32, looked_at: &mut u32, faults: &mut
     let read = File::open(path).and_then(|file| file.take(8 << 20).read_to_end(&mut text));
     *looked_at += 1;
     if read.is_err() || text.windows(mark.len()).any(|window| window == mark) {
-        faults.push(format!("{} holds a private key, or cannot be read", path.display()));
+        problems.push(format!("{} holds a private key, or cannot be read", path.display()));
     }
 }

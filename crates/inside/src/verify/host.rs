@@ -12,19 +12,19 @@ use super::observation::{Observation, errno, kernel};
 const NOT_WRITABLE: &[Errno] = &[Errno::EROFS, Errno::EACCES, Errno::EPERM, Errno::ENOENT];
 
 pub(super) fn namespaces_own(order: &Order) -> Observation {
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     for (name, of_host) in &order.namespaces {
         match fs::read_link(format!("/proc/self/ns/{name}")) {
-            Ok(own) if own == Path::new(of_host) => faults.push(format!("{name} is the host's")),
+            Ok(own) if own == Path::new(of_host) => problems.push(format!("{name} is the host's")),
             Ok(_) => {}
-            Err(error) => faults.push(format!("{name}: {error}")),
+            Err(error) => problems.push(format!("{name}: {error}")),
         }
     }
     if order.namespaces.is_empty() {
-        faults.push("the host's are not known".to_owned());
+        problems.push("the host's are not known".to_owned());
     }
     let names: Vec<&str> = order.namespaces.keys().map(String::as_str).collect();
-    Observation::from_problems(&faults, names.join(", "))
+    Observation::from_problems(&problems, names.join(", "))
 }
 
 /// The first process is the engine's init or this process, and nothing else runs.
@@ -125,12 +125,12 @@ pub(super) fn masked_paths() -> Observation {
         "/proc/scsi",
         "/sys/firmware",
     ];
-    let faults: Vec<String> = paths
+    let problems: Vec<String> = paths
         .into_iter()
         .filter(|path| says_something(Path::new(path)))
         .map(|path| format!("{path} can be read"))
         .collect();
-    Observation::from_problems(&faults, format!("{} paths say nothing", paths.len()))
+    Observation::from_problems(&problems, format!("{} paths say nothing", paths.len()))
 }
 
 fn says_something(path: &Path) -> bool {
@@ -181,15 +181,15 @@ pub(super) fn hosts_file_clean(order: &Order) -> Observation {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Observation::held("there is none"),
         Err(error) => return Observation::unknown(format!("/etc/hosts ({})", errno(&error)), error),
     };
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default();
         for name in line.split_whitespace().skip(1) {
             let known = name == "localhost" || name == order.hostname || order.hosts.contains(name);
             if !known && !name.starts_with("ip6-") {
-                faults.push(format!("it knows {name}"));
+                problems.push(format!("it knows {name}"));
             }
         }
     }
-    Observation::from_problems(&faults, format!("{} lines", text.lines().count()))
+    Observation::from_problems(&problems, format!("{} lines", text.lines().count()))
 }

@@ -21,12 +21,12 @@ pub(super) fn process_limits(order: &Order) -> Observation {
         Ok(table) => table,
         Err(error) => return Observation::unknown("/proc/self/limits", error),
     };
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     for limit in &order.limits {
         let columns = table.lines().find_map(|line| line.strip_prefix(limit.title.as_str()));
         let is: Vec<&str> = columns.unwrap_or_default().split_whitespace().take(2).collect();
         if is != [limit.soft.to_string(), limit.hard.to_string()] {
-            faults.push(format!(
+            problems.push(format!(
                 "{}: {} instead of {} {}",
                 limit.title,
                 is.join(" "),
@@ -35,7 +35,7 @@ pub(super) fn process_limits(order: &Order) -> Observation {
             ));
         }
     }
-    Observation::from_problems(&faults, format!("{} limits", order.limits.len()))
+    Observation::from_problems(&problems, format!("{} limits", order.limits.len()))
 }
 
 /// Threads count like processes, and always end with this process.

@@ -38,16 +38,16 @@ pub(super) fn no_route_out() -> Observation {
         Ok(text) => text,
         Err(error) => return Observation::unknown("the routes", error),
     };
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     for line in text.lines().skip(1) {
         let columns: Vec<&str> = line.split_whitespace().collect();
         if let [interface, destination, gateway, ..] = columns.as_slice()
             && (*destination == "00000000" || *gateway != "00000000")
         {
-            faults.push(format!("a route through {interface} to {destination} by {gateway}"));
+            problems.push(format!("a route through {interface} to {destination} by {gateway}"));
         }
     }
-    Observation::from_problems(&faults, format!("{} routes", text.lines().skip(1).count()))
+    Observation::from_problems(&problems, format!("{} routes", text.lines().skip(1).count()))
 }
 
 /// Loopback may have an address if there is no other interface.
@@ -168,15 +168,15 @@ pub(super) fn neighbours_absent() -> Observation {
         .map(|address| thread::spawn(move || (address, tcp(address, 22))))
         .collect();
     let count = attempts.len();
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     for attempt in attempts {
         match attempt.join() {
-            Ok((address, Ok(()) | Err(Errno::ECONNREFUSED))) => faults.push(format!("{address} answers")),
+            Ok((address, Ok(()) | Err(Errno::ECONNREFUSED))) => problems.push(format!("{address} answers")),
             Ok(_) => {}
-            Err(_) => faults.push("an attempt failed".to_owned()),
+            Err(_) => problems.push("an attempt failed".to_owned()),
         }
     }
-    Observation::from_problems(&faults, format!("{count} addresses are silent"))
+    Observation::from_problems(&problems, format!("{count} addresses are silent"))
 }
 
 /// `sandbox-verify.invalid` is a name that no policy permits and no host has.

@@ -27,8 +27,8 @@ impl Observation {
     }
 
     /// Holds if there are no problems.
-    pub(super) fn from_problems(faults: &[String], good: impl Into<String>) -> Self {
-        if faults.is_empty() { Self::held(good) } else { Self::broken(faults.join("; ")) }
+    pub(super) fn from_problems(problems: &[String], good: impl Into<String>) -> Self {
+        if problems.is_empty() { Self::held(good) } else { Self::broken(problems.join("; ")) }
     }
 
     /// An attempt that must end in one of `expected`: another error is not the expected refusal.

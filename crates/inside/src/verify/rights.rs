@@ -56,18 +56,18 @@ pub(super) fn user_not_root() -> Observation {
 }
 
 pub(super) fn capabilities(order: &Order) -> Observation {
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     let mut shown = Vec::new();
     for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         let bits =
             status(name).and_then(|bits| u64::from_str_radix(&bits, 16).map_err(|error| error.to_string()));
         match bits {
             Ok(bits) if bits & !order.capabilities == 0 => shown.push(format!("{name} {bits:x}")),
-            Ok(bits) => faults.push(format!("{name} has {:x} too many", bits & !order.capabilities)),
-            Err(error) => faults.push(error),
+            Ok(bits) => problems.push(format!("{name} has {:x} too many", bits & !order.capabilities)),
+            Err(error) => problems.push(error),
         }
     }
-    Observation::from_problems(&faults, shown.join(", "))
+    Observation::from_problems(&problems, shown.join(", "))
 }
 
 pub(super) fn no_new_privileges() -> Observation {

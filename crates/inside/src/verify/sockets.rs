@@ -39,7 +39,7 @@ pub(super) fn engine_socket_absent(order: &Order) -> Observation {
     let usual = USUAL.into_iter().chain([order.engine_socket.as_str()]);
     let mut sockets: BTreeSet<PathBuf> = usual.map(PathBuf::from).filter(|path| is_socket(path)).collect();
     // A socket with an engine's path or name counts even if it does not answer.
-    let mut faults: BTreeSet<String> = sockets.iter().map(|path| fault(path, "is there")).collect();
+    let mut problems: BTreeSet<String> = sockets.iter().map(|path| problem(path, "is there")).collect();
     let mounted = match mounts() {
         Ok(mounts) => mounts,
         Err(error) => return Observation::unknown("the mounts", error),
@@ -50,23 +50,23 @@ pub(super) fn engine_socket_absent(order: &Order) -> Observation {
             sockets.extend(sockets_below(Path::new(&mount.target), &mut left));
         }
     }
-    faults.extend(sockets.iter().filter(|path| has_engines_name(path)).map(|path| fault(path, "is there")));
+    problems.extend(sockets.iter().filter(|path| has_engines_name(path)).map(|path| problem(path, "is there")));
     let begun = Instant::now();
     for path in &sockets {
         if begun.elapsed() > TIMEOUT_OF_ALL {
-            faults.insert(format!("too many sockets to ask: {}", sockets.len()));
+            problems.insert(format!("too many sockets to ask: {}", sockets.len()));
             break;
         }
         if ask(path).is_ok_and(|answer| is_engines(&answer)) {
-            faults.insert(fault(path, "answers as an engine does"));
+            problems.insert(problem(path, "answers as an engine does"));
         }
     }
-    let faults: Vec<String> = faults.into_iter().collect();
-    Observation::from_problems(&faults, format!("asked {} sockets", sockets.len()))
+    let problems: Vec<String> = problems.into_iter().collect();
+    Observation::from_problems(&problems, format!("asked {} sockets", sockets.len()))
 }
 
-fn fault(path: &Path, what: &str) -> String {
-    format!("{} {what}", path.display())
+fn problem(path: &Path, state: &str) -> String {
+    format!("{} {state}", path.display())
 }
 
 fn is_socket(path: &Path) -> bool {

@@ -8,13 +8,13 @@ use crate::locate::locate;
 
 #[track_caller]
 fn check(text: &str, line: usize, column: usize, words: &str) {
-    let fault = parse(text).err().expect("a fault");
-    assert_eq!(fault.position, Position { line, column }, "{text:?}: {fault:?}");
-    assert!(fault.message.contains(words), "{text:?}: {fault:?}");
+    let error = parse(text).err().expect("an error");
+    assert_eq!(error.position, Position { line, column }, "{text:?}: {error:?}");
+    assert!(error.message.contains(words), "{text:?}: {error:?}");
 }
 
 fn node(text: &str) -> Node {
-    parse(text).unwrap_or_else(|fault| panic!("{text:?}: {fault:?}"))
+    parse(text).unwrap_or_else(|error| panic!("{text:?}: {error:?}"))
 }
 
 fn text(text: &str) -> Node {
@@ -84,8 +84,8 @@ fn syntax_error_has_position_and_fix() {
 #[test]
 fn syntax_error_does_not_quote_a_value() {
     for text in ["a: 'hunter2\n", "a: [hunter2\nb: 1\n", "hunter2: *hunter3\n", "a: !hunter2"] {
-        if let Err(fault) = parse(text) {
-            assert!(!fault.message.contains("hunter"), "{text:?}: {fault:?}");
+        if let Err(error) = parse(text) {
+            assert!(!error.message.contains("hunter"), "{text:?}: {error:?}");
         }
     }
 }
@@ -94,8 +94,8 @@ fn syntax_error_does_not_quote_a_value() {
 fn alias_bomb_is_refused() {
     let all = vec!["some-text"; 20_000].join(",");
     let text = format!("a: &all [{all}]\nb: [{}]\n", vec!["*all"; 500].join(","));
-    let fault = parse(&text).err().expect("a fault");
-    assert!(fault.message.contains("aliases"), "{fault:?}");
+    let error = parse(&text).err().expect("an error");
+    assert!(error.message.contains("aliases"), "{error:?}");
 }
 
 #[test]
@@ -123,8 +123,8 @@ proptest! {
         "[-&*!|>{}\\[\\]:,?'\"#%@ \\n\\r\\ta-c~.]{0,60}",
         "(a|bc|[:\\-\\n \\[\\]{}*&,/.]){0,30}",
     ], index in 0..4_usize) {
-        if let Err(fault) = parse(&text) {
-            prop_assert!(fault.position.line >= 1 && fault.position.column >= 1);
+        if let Err(error) = parse(&text) {
+            prop_assert!(error.position.line >= 1 && error.position.column >= 1);
         }
         for step in [Step::Key(index), Step::Value(index), Step::Item(index)] {
             let position = locate(&text, &[step, step]);

@@ -63,7 +63,7 @@ fn values_have_their_positions() {
 }
 
 /// Documents, and the beginnings of their errors.
-const FAULTS: &[(&str, &str)] = &[
+const INVALID: &[(&str, &str)] = &[
     ("- a", "t:1:1: the document must be a mapping, not a list"),
     ("name: 3", "t:1:7: `name` must be a text, not a number: put it in quotes"),
     ("name: !env A", "t:1:7: `name` must be a text, not a tagged value: no tag belongs here"),
@@ -94,10 +94,10 @@ const FAULTS: &[(&str, &str)] = &[
 
 #[test]
 fn mismatch_has_position_and_fix() {
-    for (text, expected) in FAULTS {
-        let fault = read::<Document>("t", text).err().map(|fault: InvalidFile| fault.to_string());
-        let fault = fault.unwrap_or_else(|| panic!("{text:?} is accepted"));
-        assert!(fault.starts_with(expected), "{text:?}:\n  got      {fault}\n  expected {expected}");
+    for (text, expected) in INVALID {
+        let error = read::<Document>("t", text).err().map(|error: InvalidFile| error.to_string());
+        let error = error.unwrap_or_else(|| panic!("{text:?} is accepted"));
+        assert!(error.starts_with(expected), "{text:?}:\n  got      {error}\n  expected {expected}");
     }
 }
 
@@ -111,8 +111,8 @@ fn mismatch_does_not_quote_the_value() {
         "share: hunter2",
         "any: {a: {value: [hunter2]}}",
     ] {
-        let fault = read::<Document>("t", text).err().map(|fault| fault.to_string()).unwrap_or_default();
-        assert!(!fault.is_empty() && !fault.contains("hunter2") && !fault.contains("12345678"), "{fault}");
+        let error = read::<Document>("t", text).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(!error.is_empty() && !error.contains("hunter2") && !error.contains("12345678"), "{error}");
     }
 }
 

@@ -24,7 +24,7 @@ use super::upgrade::Tunnel;
 use crate::headers::{is_recoded, response_headers};
 use crate::policy::{Blocked, Permit, TokenReport};
 use crate::scrub::{BodyScrub, Needles, UnknownEncoding, plan_body};
-use crate::upload::{Fault, Upload, UploadFault};
+use crate::upload::{Upload, UploadError, UploadErrorSlot};
 use crate::upstream::{Failure, Lease, UpstreamError};
 
 /// How long the beginning of a response waits for the end of a push. The wait must be bounded: the
@@ -39,7 +39,7 @@ pub(super) struct Answered<'a> {
     /// Values that the response must not contain.
     pub(super) needles: Option<Arc<Needles>>,
     /// Why the request's body was aborted, if it was.
-    pub(super) fault: UploadFault,
+    pub(super) error: UploadErrorSlot,
     /// Closes once it is known whether the body was aborted; `None` where nothing has to be proven.
     pub(super) proven: Option<oneshot::Receiver<Infallible>>,
 }
@@ -61,7 +61,7 @@ impl Answered<'_> {
                     // not come in time, the response is forwarded, and is cut off where the push
                     // is.
                     let _ = timeout(HELD, proven).await;
-                    if self.fault.get().is_some() {
+                    if self.error.get().is_some() {
                         let error = UpstreamError::of_text(Failure::Reset, "the push was aborted");
                         return self.fail(&error, exchange);
                     }
@@ -200,9 +200,9 @@ impl Answered<'_> {
             Failure::OwnAddress => return refuse(&Blocked::own_address(self.permit.host()), exchange),
             _ => {}
         }
-        match self.fault.get() {
-            Some(Fault::Chunk(fault)) => return give_up(unchunked(fault), exchange),
-            Some(Fault::Refused(denial)) => return refuse(denial, exchange),
+        match self.error.get() {
+            Some(UploadError::Chunk(error)) => return give_up(unchunked(error), exchange),
+            Some(UploadError::Refused(denial)) => return refuse(denial, exchange),
             None => {}
         }
         if self.client.framing.body_is_malformed() {

@@ -23,7 +23,7 @@ pub(super) enum Progress {
     /// The body ends after this many of them.
     End(usize),
     /// The byte at this offset does not fit a chunked body.
-    Fault(usize),
+    Malformed(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +63,7 @@ impl Chunked {
                 (Expected::LastLineFeed, b'\n') => return Progress::End(at + 1),
                 (expected, byte) => match expected.after(byte) {
                     Some(next) => self.expected = next,
-                    None => return Progress::Fault(at),
+                    None => return Progress::Malformed(at),
                 },
             }
             at += 1;
@@ -130,24 +130,24 @@ mod tests {
             (b"3\r\nabc\r\n0\r\n\r\n", Progress::End(13)),
             (b"00a;x=\"y\"\r\n0123456789\r\n0\r\na: b\r\nc: d\r\n\r\n", Progress::End(40)),
             (b"5\r\nab", Progress::More),
-            (b"\r\n", Progress::Fault(0)),
-            (b"g\r\n", Progress::Fault(0)),
-            (b"0x1\r\n", Progress::Fault(1)),
-            (b"-1\r\n", Progress::Fault(0)),
-            (b"1 \r\n", Progress::Fault(1)),
-            (b"1\n", Progress::Fault(1)),
-            (b"1\r\r", Progress::Fault(2)),
-            (b"1\r\nab", Progress::Fault(4)),
-            (b"1\r\na\n", Progress::Fault(4)),
-            (b"1;a\nb\r\n", Progress::Fault(3)),
-            (b"0\r\n\n", Progress::Fault(3)),
-            (b"0\r\n a: b\r\n\r\n", Progress::Fault(3)),
-            (b"0\r\na: b\n\r\n", Progress::Fault(7)),
-            (b"0\r\nab\r\n\r\n", Progress::Fault(5)),
-            (b"0\r\na b: c\r\n\r\n", Progress::Fault(4)),
-            (b"0\r\n: b\r\n\r\n", Progress::Fault(3)),
+            (b"\r\n", Progress::Malformed(0)),
+            (b"g\r\n", Progress::Malformed(0)),
+            (b"0x1\r\n", Progress::Malformed(1)),
+            (b"-1\r\n", Progress::Malformed(0)),
+            (b"1 \r\n", Progress::Malformed(1)),
+            (b"1\n", Progress::Malformed(1)),
+            (b"1\r\r", Progress::Malformed(2)),
+            (b"1\r\nab", Progress::Malformed(4)),
+            (b"1\r\na\n", Progress::Malformed(4)),
+            (b"1;a\nb\r\n", Progress::Malformed(3)),
+            (b"0\r\n\n", Progress::Malformed(3)),
+            (b"0\r\n a: b\r\n\r\n", Progress::Malformed(3)),
+            (b"0\r\na: b\n\r\n", Progress::Malformed(7)),
+            (b"0\r\nab\r\n\r\n", Progress::Malformed(5)),
+            (b"0\r\na b: c\r\n\r\n", Progress::Malformed(4)),
+            (b"0\r\n: b\r\n\r\n", Progress::Malformed(3)),
             (b"0\r\na:\r\n\r\n", Progress::End(9)),
-            (b"fffffffffffffffff\r\n", Progress::Fault(15)),
+            (b"fffffffffffffffff\r\n", Progress::Malformed(15)),
         ];
         for (bytes, expected) in cases {
             assert_eq!(Chunked::new().advance(bytes), *expected, "{:?}", String::from_utf8_lossy(bytes));
@@ -157,9 +157,9 @@ mod tests {
     #[test]
     fn extensions_and_trailers_are_bounded() {
         let extension = [b"1;".as_slice(), &[b'a'; 5000]].concat();
-        assert!(matches!(Chunked::new().advance(&extension), Progress::Fault(_)));
+        assert!(matches!(Chunked::new().advance(&extension), Progress::Malformed(_)));
         let trailers = [b"0\r\n".as_slice(), &b"a: b\r\n".repeat(5000)].concat();
-        assert!(matches!(Chunked::new().advance(&trailers), Progress::Fault(_)));
+        assert!(matches!(Chunked::new().advance(&trailers), Progress::Malformed(_)));
     }
 
     proptest! {
@@ -173,7 +173,7 @@ mod tests {
                 Progress::More => match split.advance(second) {
                     Progress::More => Progress::More,
                     Progress::End(at) => Progress::End(first.len() + at),
-                    Progress::Fault(at) => Progress::Fault(first.len() + at),
+                    Progress::Malformed(at) => Progress::Malformed(first.len() + at),
                 },
                 ended => ended,
             };

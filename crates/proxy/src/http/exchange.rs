@@ -21,7 +21,7 @@ use crate::credential::Plan;
 use crate::policy::{Blocked, Permit};
 use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
-use crate::upload::{UploadCounter, UploadFault};
+use crate::upload::{UploadCounter, UploadErrorSlot};
 
 /// How long a permitted request may last before it is recorded as in progress, in case its owner
 /// dies before it ends.
@@ -222,9 +222,9 @@ impl Exchange {
     }
 
     /// A counter of the bytes of the request's body that go to the upstream. It aborts the body
-    /// with `fault` if they exceed the budget.
-    pub(super) fn upload_counter(&self, fault: &UploadFault) -> UploadCounter {
-        UploadCounter::new(Arc::clone(&self.uploaded), self.spending(), Arc::clone(fault))
+    /// with `error` if they exceed the budget.
+    pub(super) fn upload_counter(&self, error: &UploadErrorSlot) -> UploadCounter {
+        UploadCounter::new(Arc::clone(&self.uploaded), self.spending(), Arc::clone(error))
     }
 
     /// The headers of a response without the values in `needles`.

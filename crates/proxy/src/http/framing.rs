@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::chunked::{Chunked, Progress};
-use super::head::{self, Body, HeadFault, RefusedHead};
+use super::head::{self, Body, HeadError, RefusedHead};
 
 /// Bytes to read at once where they must be inspected first.
 const READ: usize = 8 * 1024;
@@ -55,7 +55,7 @@ pub(super) struct Framing {
     /// as heads that hyper has read ahead.
     notes: Mutex<VecDeque<(u64, Note)>>,
     /// A body on this connection is malformed.
-    body_fault: AtomicBool,
+    body_malformed: AtomicBool,
     /// No head arrived in time.
     silent: AtomicBool,
     /// The meaning of the bytes after a request for an upgrade: one of the constants below.
@@ -83,7 +83,7 @@ impl Framing {
 
     /// Whether the client sent a body that cannot be delimited.
     pub(super) fn body_is_malformed(&self) -> bool {
-        self.body_fault.load(Ordering::Acquire)
+        self.body_malformed.load(Ordering::Acquire)
     }
 
     /// Whether the connection was closed because nothing arrived.
@@ -163,8 +163,8 @@ impl State {
             Self::Chunked(chunked) => match chunked.advance(bytes) {
                 Progress::More => (bytes.len(), None),
                 Progress::End(at) => (at, Some(Self::Head)),
-                Progress::Fault(at) => {
-                    framing.body_fault.store(true, Ordering::Release);
+                Progress::Malformed(at) => {
+                    framing.body_malformed.store(true, Ordering::Release);
                     (at, Some(Self::Broken))
                 }
             },
@@ -224,7 +224,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
             self.searched = 0;
         }
         if self.pending.first().is_some_and(|byte| !head::begins_head(*byte)) {
-            self.refuse(HeadFault::Malformed("this is not HTTP"), cx);
+            self.refuse(HeadError::Malformed("this is not HTTP"), cx);
             return true;
         }
         match self.head_end() {
@@ -232,25 +232,25 @@ impl<S: AsyncRead + Unpin> Framed<S> {
                 let bytes = self.pending.get(..end).unwrap_or_default();
                 let handed_on =
                     head::read(bytes, self.limits.headers).and_then(|head| self.hand_on(&head, end));
-                if let Err(fault) = handed_on {
-                    self.refuse(fault, cx);
+                if let Err(error) = handed_on {
+                    self.refuse(error, cx);
                 }
                 true
             }
             Ok(None) if self.pending.len() <= self.limits.bytes => false,
             Ok(_) => {
-                self.refuse(HeadFault::TooLarge, cx);
+                self.refuse(HeadError::TooLarge, cx);
                 true
             }
-            Err(fault) => {
-                self.refuse(fault, cx);
+            Err(error) => {
+                self.refuse(error, cx);
                 true
             }
         }
     }
 
     /// The length of the head, if it is complete. Each byte is examined once.
-    fn head_end(&mut self) -> Result<Option<usize>, HeadFault> {
+    fn head_end(&mut self) -> Result<Option<usize>, HeadError> {
         let fresh = self.pending.iter().enumerate().skip(self.searched);
         for (at, byte) in fresh {
             let before = at.checked_sub(1).and_then(|before| self.pending.get(before));
@@ -258,12 +258,12 @@ impl<S: AsyncRead + Unpin> Framed<S> {
                 (Some(b'\r'), b'\n') if self.ends_head(at) => return Ok(Some(at + 1)),
                 (Some(b'\r'), b'\n') => {}
                 (_, b'\n') => {
-                    return Err(HeadFault::Malformed(
+                    return Err(HeadError::Malformed(
                         "a line of the request head ends without a carriage return",
                     ));
                 }
                 (Some(b'\r'), _) => {
-                    return Err(HeadFault::Malformed("the request head has a bare carriage return"));
+                    return Err(HeadError::Malformed("the request head has a bare carriage return"));
                 }
                 _ => {}
             }
@@ -277,14 +277,14 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         self.pending.get(..=at).is_some_and(|head| head.ends_with(b"\r\n\r\n"))
     }
 
-    fn hand_on(&mut self, head: &head::Head, end: usize) -> Result<(), HeadFault> {
+    fn hand_on(&mut self, head: &head::Head, end: usize) -> Result<(), HeadError> {
         let mut end = end;
         if let Some(place) = &head.raw_target {
             let target = self.pending.get(place.clone()).unwrap_or_default().to_vec();
             let stand_in = head::stand_in(&target);
             end = end - target.len() + stand_in.len();
             if end > self.limits.bytes {
-                return Err(HeadFault::TooLarge);
+                return Err(HeadError::TooLarge);
             }
             let rest = self.pending.split_off(place.end);
             self.pending.truncate(place.start);
@@ -310,8 +310,8 @@ impl<S: AsyncRead + Unpin> Framed<S> {
     }
 
     /// Replaces the head with a harmless one, for the service to answer.
-    fn refuse(&mut self, fault: HeadFault, cx: &mut Context<'_>) {
-        let refused = RefusedHead::new(fault, &self.pending);
+    fn refuse(&mut self, error: HeadError, cx: &mut Context<'_>) {
+        let refused = RefusedHead::new(error, &self.pending);
         self.discard(cx);
         let method = if refused.method == "HEAD" { "HEAD" } else { "GET" };
         self.heads += 1;
@@ -442,7 +442,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
                         this.ended = true;
                         return Poll::Ready(Ok(()));
                     }
-                    this.refuse(HeadFault::Late, cx);
+                    this.refuse(HeadError::Late, cx);
                 }
                 Poll::Pending => return Poll::Pending,
             }

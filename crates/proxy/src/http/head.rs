@@ -35,7 +35,7 @@ pub(super) struct Head {
 
 /// Why a head is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum HeadFault {
+pub(super) enum HeadError {
     /// More bytes than the limit.
     #[error("the request head is longer than this proxy accepts")]
     TooLarge,
@@ -57,7 +57,7 @@ pub(super) enum HeadFault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RefusedHead {
     /// Why it is refused.
-    pub(super) fault: HeadFault,
+    pub(super) error: HeadError,
     /// The method, if enough of the first line arrived.
     pub(super) method: String,
     /// The target, likewise.
@@ -67,8 +67,8 @@ pub(super) struct RefusedHead {
 }
 
 impl RefusedHead {
-    /// Describes the part that has arrived of a head that is refused for `fault`.
-    pub(super) fn new(fault: HeadFault, bytes: &[u8]) -> Self {
+    /// Describes the part that has arrived of a head that is refused for `error`.
+    pub(super) fn new(error: HeadError, bytes: &[u8]) -> Self {
         let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
         let first = lines.next().unwrap_or_default();
         let (method, target) = match split_request_line(first) {
@@ -77,7 +77,7 @@ impl RefusedHead {
         };
         let host = lines.find_map(|line| header(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"host")));
         Self {
-            fault,
+            error,
             method: excerpt(method),
             target: excerpt(target),
             host: excerpt(host.map_or(&[], |(_, value)| value)),
@@ -86,15 +86,15 @@ impl RefusedHead {
 }
 
 /// Reads a complete head: every line ends in CRLF, and the last one is empty.
-pub(super) fn read(bytes: &[u8], max_headers: usize) -> Result<Head, HeadFault> {
-    let malformed = HeadFault::Malformed;
+pub(super) fn read(bytes: &[u8], max_headers: usize) -> Result<Head, HeadError> {
+    let malformed = HeadError::Malformed;
     let text = bytes.strip_suffix(b"\r\n\r\n").ok_or(malformed("the request head has no end"))?;
     let mut lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let line = request_line(lines.next().unwrap_or_default())?;
     let mut fields = Fields::default();
     for (count, line) in lines.enumerate() {
         if count >= max_headers {
-            return Err(HeadFault::TooManyHeaders);
+            return Err(HeadError::TooManyHeaders);
         }
         fields.add(line)?;
     }
@@ -141,8 +141,8 @@ pub(super) fn begins_head(byte: u8) -> bool {
 }
 
 /// Checks the first line.
-fn request_line(line: &[u8]) -> Result<RequestLine, HeadFault> {
-    let malformed = HeadFault::Malformed("the request line is not `METHOD target HTTP/1.1`");
+fn request_line(line: &[u8]) -> Result<RequestLine, HeadError> {
+    let malformed = HeadError::Malformed("the request line is not `METHOD target HTTP/1.1`");
     let (method, target, version) = split_request_line(line).ok_or(malformed)?;
     if method.is_empty() || !method.iter().copied().all(is_token) {
         return Err(malformed);
@@ -162,7 +162,7 @@ fn request_line(line: &[u8]) -> Result<RequestLine, HeadFault> {
         || target.contains(&b'#')
         || Uri::try_from(stand_in.as_ref()).is_err()
     {
-        return Err(HeadFault::Target);
+        return Err(HeadError::Target);
     }
     let start = method.len() + 1;
     let raw_target = matches!(stand_in, Cow::Owned(_)).then(|| start..start + target.len());
@@ -185,8 +185,8 @@ struct Fields {
 }
 
 impl Fields {
-    fn add(&mut self, line: &[u8]) -> Result<(), HeadFault> {
-        let malformed = |text| Err(HeadFault::Malformed(text));
+    fn add(&mut self, line: &[u8]) -> Result<(), HeadError> {
+        let malformed = |text| Err(HeadError::Malformed(text));
         if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
             return malformed("a header line is folded");
         }
@@ -216,15 +216,15 @@ impl Fields {
         Ok(())
     }
 
-    fn finish(self, line: RequestLine) -> Result<Head, HeadFault> {
+    fn finish(self, line: RequestLine) -> Result<Head, HeadError> {
         let body = match (self.chunked, self.length) {
             (true, Some(_)) => {
-                return Err(HeadFault::Malformed(
+                return Err(HeadError::Malformed(
                     "the request has both a content-length and a transfer-encoding",
                 ));
             }
             (true, None) if !line.http11 => {
-                return Err(HeadFault::Malformed("HTTP/1.0 does not support transfer-encoding"));
+                return Err(HeadError::Malformed("HTTP/1.0 does not support transfer-encoding"));
             }
             (true, None) => Body::Chunked,
             (false, length) => Body::Length(length.unwrap_or(0)),
@@ -262,7 +262,7 @@ fn excerpt(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn check(head: &str) -> Result<Head, HeadFault> {
+    fn check(head: &str) -> Result<Head, HeadError> {
         read(head.as_bytes(), 4)
     }
 
@@ -313,13 +313,13 @@ mod tests {
         ];
         for lines in cases {
             let head = format!("POST / HTTP/1.1\r\n{lines}\r\n\r\n");
-            assert!(matches!(check(&head), Err(HeadFault::Malformed(_))), "{head:?}: {:?}", check(&head));
+            assert!(matches!(check(&head), Err(HeadError::Malformed(_))), "{head:?}: {:?}", check(&head));
         }
     }
 
     #[test]
     fn request_lines_are_checked() {
-        let malformed = Err(HeadFault::Malformed("the request line is not `METHOD target HTTP/1.1`"));
+        let malformed = Err(HeadError::Malformed("the request line is not `METHOD target HTTP/1.1`"));
         let cases = [
             ("PRI * HTTP/2.0", malformed),
             ("GET /", malformed),
@@ -328,16 +328,16 @@ mod tests {
             (" GET / HTTP/1.1", malformed),
             ("G(T / HTTP/1.1", malformed),
             ("", malformed),
-            ("GET /a b HTTP/1.1", Err(HeadFault::Target)),
-            ("GET  / HTTP/1.1", Err(HeadFault::Target)),
-            ("GET /\u{e9} HTTP/1.1", Err(HeadFault::Target)),
-            ("GET /#a HTTP/1.1", Err(HeadFault::Target)),
-            ("GET /?a#b HTTP/1.1", Err(HeadFault::Target)),
+            ("GET /a b HTTP/1.1", Err(HeadError::Target)),
+            ("GET  / HTTP/1.1", Err(HeadError::Target)),
+            ("GET /\u{e9} HTTP/1.1", Err(HeadError::Target)),
+            ("GET /#a HTTP/1.1", Err(HeadError::Target)),
+            ("GET /?a#b HTTP/1.1", Err(HeadError::Target)),
             ("GET /?a=\"b\"&<c>&\u{fc} HTTP/1.1", Ok(true)),
-            ("GET /?a b HTTP/1.1", Err(HeadFault::Target)),
-            ("GET /<a> HTTP/1.1", Err(HeadFault::Target)),
-            ("GET /\u{7f} HTTP/1.1", Err(HeadFault::Target)),
-            ("GET  HTTP/1.1", Err(HeadFault::Target)),
+            ("GET /?a b HTTP/1.1", Err(HeadError::Target)),
+            ("GET /<a> HTTP/1.1", Err(HeadError::Target)),
+            ("GET /\u{7f} HTTP/1.1", Err(HeadError::Target)),
+            ("GET  HTTP/1.1", Err(HeadError::Target)),
             ("GET * HTTP/1.1", Ok(true)),
             ("FO!O /%zz HTTP/1.0", Ok(false)),
             ("CONNECT a:443 HTTP/1.1", Ok(true)),
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(head.raw_target, Some(4..15));
         assert_eq!(stand_in(b"/a\"?q=\"<b>\""), b"/a\"?q=%22%3Cb%3E%22".as_slice());
         assert_eq!(check("GET /a?\u{fc} HTTP/1.1\r\n\r\n").unwrap().raw_target, None);
-        assert_eq!(request_line(b"GET /?\xff HTTP/1.1"), Err(HeadFault::Target));
+        assert_eq!(request_line(b"GET /?\xff HTTP/1.1"), Err(HeadError::Target));
     }
 
     /// The request line can carry every target that the rules accept, so a verdict without a
@@ -379,7 +379,7 @@ mod tests {
     fn headers_beyond_the_limit_are_refused() {
         assert_eq!(
             check(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5))),
-            Err(HeadFault::TooManyHeaders)
+            Err(HeadError::TooManyHeaders)
         );
         assert!(check(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(4))).is_ok());
     }
@@ -387,10 +387,10 @@ mod tests {
     #[test]
     fn refused_head_keeps_the_parts_that_arrived() {
         let refused =
-            RefusedHead::new(HeadFault::Late, b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz");
+            RefusedHead::new(HeadError::Late, b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz");
         let found = (refused.method.as_str(), refused.target.as_str(), refused.host.as_str());
         assert_eq!(found, ("GET", "/a b", "a.example"));
-        let refused = RefusedHead::new(HeadFault::Late, b"SSH-2.0-OpenSSH");
+        let refused = RefusedHead::new(HeadError::Late, b"SSH-2.0-OpenSSH");
         assert_eq!((refused.method.as_str(), refused.target.as_str()), ("SSH-2.0-OpenSSH", ""));
     }
 }

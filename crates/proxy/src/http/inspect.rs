@@ -9,7 +9,7 @@ use sandbox_proxy_protocol::BlockReason;
 
 use super::client::Client;
 use crate::policy::{Blocked, Pending, Permit};
-use crate::upload::{BufferFault, Decided, DrainedBody, RequestBody, Undecided, inspect};
+use crate::upload::{BufferError, Decided, DrainedBody, RequestBody, Undecided, inspect};
 
 /// Reads the body until the policy has decided. Returns the permit for the request, its body, of
 /// which some was read, and the tools that were removed from the body.
@@ -45,25 +45,25 @@ pub(super) async fn decide_by_body(
             if has_pack { DrainedBody::Pack } else { DrainedBody::Short }.drain(rest);
             Err(denial)
         }
-        Err(Undecided::Unread(fault)) => Err(unread(client, fault)),
+        Err(Undecided::Unread(error)) => Err(unread(client, error)),
     }
 }
 
-fn unread(client: &Client, fault: BufferFault) -> Blocked {
-    match fault {
-        BufferFault::TooLarge => Blocked::new(
+fn unread(client: &Client, error: BufferError) -> Blocked {
+    match error {
+        BufferError::TooLarge => Blocked::new(
             allowlist::Reason::Body,
             "whether this is allowed depends on the request's body, which is too long to be read: send less at once",
         ),
-        BufferFault::Full => {
+        BufferError::Full => {
             Blocked::new(BlockReason::Limit, "too many bodies are being read: try again later")
         }
-        BufferFault::Stalled => {
+        BufferError::Stalled => {
             Blocked::new(BlockReason::Timeout, "the body of the request did not arrive in time")
         }
-        BufferFault::Broken if client.framing.body_is_malformed() => {
+        BufferError::Broken if client.framing.body_is_malformed() => {
             Blocked::new(BlockReason::Framing, "the chunks of the request body are malformed")
         }
-        BufferFault::Broken => Blocked::new(BlockReason::Framing, "the body of the request ended early"),
+        BufferError::Broken => Blocked::new(BlockReason::Framing, "the body of the request ended early"),
     }
 }

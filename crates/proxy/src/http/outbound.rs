@@ -27,7 +27,8 @@ use crate::policy::{Blocked, Permit};
 use crate::scrub::Needles;
 use crate::signing::{ChunkError, ChunkSigner, Pending};
 use crate::upload::{
-    BufferFault, Buffered, CHUNK_ROOM, Content, DrainedBody, RequestBody, Upload, UploadFault, buffer, room,
+    BufferError, Buffered, CHUNK_ROOM, Content, DrainedBody, RequestBody, Upload, UploadErrorSlot, buffer,
+    room,
 };
 
 /// A request that is ready to be sent.
@@ -37,7 +38,7 @@ pub(super) struct Prepared {
     /// Values that the response must not contain.
     pub(super) needles: Option<Arc<Needles>>,
     /// Why the body was aborted while it was sent, if it was.
-    pub(super) fault: UploadFault,
+    pub(super) error: UploadErrorSlot,
     /// Closes once it is known whether the body may be sent to its end; `None` where nothing has to
     /// be proven.
     pub(super) proven: Option<oneshot::Receiver<Infallible>>,
@@ -132,8 +133,8 @@ pub(super) async fn prepare(
             return Err(unprepared);
         }
     };
-    let fault = UploadFault::default();
-    let counter = exchange.upload_counter(&fault);
+    let error = UploadErrorSlot::default();
+    let counter = exchange.upload_counter(&error);
     let no_trailers = std::mem::take(&mut plan.no_trailers);
     let mut proven = None;
     let upload = match change {
@@ -157,7 +158,7 @@ pub(super) async fn prepare(
     let service = client.service(permit.host()).map_err(Unprepared::Refused)?.map(Arc::as_ref);
     let outgoing =
         Outgoing::new(permit, parts, plan.headers, plan.target.as_deref(), service).ok_or_else(unsendable)?;
-    Ok(Prepared { outgoing, upload, needles: plan.scrub, fault, proven })
+    Ok(Prepared { outgoing, upload, needles: plan.scrub, error, proven })
 }
 
 /// The change that the body needs, as soon as there is room for it. Only the body that was judged
@@ -170,7 +171,7 @@ async fn body_change(
     replaced: bool,
 ) -> Result<BodyChange, Unprepared> {
     let room_for = async |bytes| {
-        room(bytes, &client.shared.signing_room).await.map_err(|fault| unbuffered(client, fault))
+        room(bytes, &client.shared.signing_room).await.map_err(|error| unbuffered(client, error))
     };
     match (std::mem::replace(&mut plan.body, BodyPlan::Pass), pushes) {
         (BodyPlan::Pass, None) => Ok(BodyChange::Pass),
@@ -192,7 +193,7 @@ async fn whole(client: &Client, body: Content, drained: DrainedBody) -> Result<B
     match body {
         Content::Unread(body) => {
             let body = buffer(body, &client.shared.signing_room, drained).await;
-            Ok(Box::new(body.map_err(|fault| unbuffered(client, fault))?))
+            Ok(Box::new(body.map_err(|error| unbuffered(client, error))?))
         }
         Content::Whole(body) => Ok(body),
         Content::Begun(..) => {
@@ -249,29 +250,29 @@ fn unsigned(error: &CredentialError) -> Unprepared {
     })
 }
 
-fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
-    match fault {
-        BufferFault::TooLarge => too_large(
+fn unbuffered(client: &Client, error: BufferError) -> Unprepared {
+    match error {
+        BufferError::TooLarge => too_large(
             "a body whose hash the signature needs may have 16 MiB at most: send its hash in x-amz-content-sha256",
         ),
-        BufferFault::Full => Unprepared::Refused(Blocked::new(
+        BufferError::Full => Unprepared::Refused(Blocked::new(
             BlockReason::Limit,
             "too many bodies are being signed or checked: try again later",
         )),
-        BufferFault::Stalled => Unprepared::Refused(Blocked::new(
+        BufferError::Stalled => Unprepared::Refused(Blocked::new(
             BlockReason::Timeout,
             "the body of the request did not arrive in time",
         )),
-        BufferFault::Broken if client.framing.body_is_malformed() => malformed(),
-        BufferFault::Broken => {
+        BufferError::Broken if client.framing.body_is_malformed() => malformed(),
+        BufferError::Broken => {
             Unprepared::Refused(Blocked::new(BlockReason::Framing, "the body of the request ended early"))
         }
     }
 }
 
 /// The response to a client whose body could not be signed while it was sent.
-pub(super) fn unchunked(fault: &ChunkError) -> Unprepared {
-    match fault {
+pub(super) fn unchunked(error: &ChunkError) -> Unprepared {
+    match error {
         ChunkError::TooLarge => {
             too_large("a chunk of a signed body may have 1 MiB at most: make the client's chunks smaller")
         }
@@ -279,8 +280,8 @@ pub(super) fn unchunked(fault: &ChunkError) -> Unprepared {
         ChunkError::SignatureWidth => Unprepared::Failed(Unsent {
             status: StatusCode::BAD_GATEWAY,
             reason: "sign",
-            message: format!("the body could not be signed: {fault}"),
-            record: format!("Sign: {fault}"),
+            message: format!("the body could not be signed: {error}"),
+            record: format!("Sign: {error}"),
         }),
     }
 }

@@ -19,7 +19,7 @@ use super::cost::charge;
 use super::deny;
 use super::exchange::{Asked, Exchange};
 use super::framing::Note;
-use super::head::{HeadFault, RefusedHead};
+use super::head::{HeadError, RefusedHead};
 use super::hold::hold;
 use super::identity::{identify, origin_form};
 use super::inspect::decide_by_body;
@@ -79,7 +79,7 @@ async fn decide(
     };
     let mut exchange = Exchange::begin(asked, slot, Some(permit), client.begin());
     let judged = match &refused {
-        Some(head) => Err(head_denial(head.fault)),
+        Some(head) => Err(head_denial(head.error)),
         None => judge(client, &parts, raw_target.as_deref()),
     };
     let judged = match judged {
@@ -150,7 +150,7 @@ fn canonical(host: String, scheme: Scheme) -> String {
 
 fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Admission, Blocked> {
     if parts.headers.len() > client.limits().headers {
-        return Err(head_denial(HeadFault::TooManyHeaders));
+        return Err(head_denial(HeadError::TooManyHeaders));
     }
     if parts.version == Version::HTTP_2 {
         check_http2(parts, client.limits().head_bytes)?;
@@ -176,22 +176,22 @@ fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Blocked> {
     let lines = parts.headers.iter();
     let bytes: usize = lines.map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
     if bytes > max_bytes {
-        return Err(head_denial(HeadFault::TooLarge));
+        return Err(head_denial(HeadError::TooLarge));
     }
     if parts.headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
-        return Err(head_denial(HeadFault::Malformed("the request has more than one content-length")));
+        return Err(head_denial(HeadError::Malformed("the request has more than one content-length")));
     }
     Ok(())
 }
 
-fn head_denial(fault: HeadFault) -> Blocked {
-    let reason = match fault {
-        HeadFault::TooLarge | HeadFault::TooManyHeaders => BlockReason::HeadTooLarge,
-        HeadFault::Late => BlockReason::Timeout,
-        HeadFault::Target => Reason::Path.into(),
-        HeadFault::Malformed(_) => BlockReason::Framing,
+fn head_denial(error: HeadError) -> Blocked {
+    let reason = match error {
+        HeadError::TooLarge | HeadError::TooManyHeaders => BlockReason::HeadTooLarge,
+        HeadError::Late => BlockReason::Timeout,
+        HeadError::Target => Reason::Path.into(),
+        HeadError::Malformed(_) => BlockReason::Framing,
     };
-    Blocked::new(reason, fault.to_string())
+    Blocked::new(reason, error.to_string())
 }
 
 /// Forwards a permitted request. Its cost is charged before any of it is sent.
@@ -229,7 +229,7 @@ async fn pass(
         permit: &permit,
         method: prepared.outgoing.method().clone(),
         needles: prepared.needles,
-        fault: prepared.fault,
+        error: prepared.error,
         proven: prepared.proven,
     };
     match websocket {

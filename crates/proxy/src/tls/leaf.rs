@@ -91,7 +91,7 @@ impl LeafIssuer {
 impl Inner {
     fn mint(&self, host: &HostName) -> Result<CertifiedKey, rcgen::Error> {
         #[cfg(feature = "forced-panic")]
-        crate::forced_panic::leaf_fault(host)?;
+        crate::forced_panic::leaf_error(host)?;
         let now = OffsetDateTime::now_utc();
         let mut params = CertificateParams::new([host.as_str().to_owned()])?;
         params.distinguished_name = rcgen::DistinguishedName::new();

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::buffer::{Buffered, STALL};
 use super::inspect::{Beginning, Content};
-use super::rewrite::{BodyError, Fault, PolledFrame, Rewrite, Rewritten, UploadFault};
+use super::rewrite::{BodyError, PolledFrame, Rewrite, Rewritten, UploadError, UploadErrorSlot};
 use crate::accounting::Spending;
 use crate::git::Proof;
 use crate::headers::trailers;
@@ -36,7 +36,7 @@ pub(crate) struct Upload {
 pub(crate) struct UploadCounter {
     sent: Arc<AtomicU64>,
     spending: Option<Arc<Spending>>,
-    fault: UploadFault,
+    error: UploadErrorSlot,
 }
 
 enum Source {
@@ -80,7 +80,7 @@ impl Upload {
     }
 
     /// The body, with its end withheld until `proof`, which takes `room`, is complete. The receiver
-    /// closes once it is known whether there is a fault.
+    /// closes once it is known whether the body was aborted.
     pub(crate) fn proving(
         self,
         proof: Box<Proof>,
@@ -97,16 +97,16 @@ impl Upload {
         decided: Option<oneshot::Sender<Infallible>>,
         room: OwnedSemaphorePermit,
     ) -> Self {
-        let fault = Arc::clone(&self.counter.fault);
-        self.rewritten = Some(Box::new(Rewritten::new(rewrite, fault, decided, room)));
+        let error = Arc::clone(&self.counter.error);
+        self.rewritten = Some(Box::new(Rewritten::new(rewrite, error, decided, room)));
         self
     }
 }
 
 impl UploadCounter {
-    /// Counts in `sent` and against `spending`; reports in `fault` that it was exceeded.
-    pub(crate) fn new(sent: Arc<AtomicU64>, spending: Option<Arc<Spending>>, fault: UploadFault) -> Self {
-        Self { sent, spending, fault }
+    /// Counts in `sent` and against `spending`; reports in `error` that they exceed it.
+    pub(crate) fn new(sent: Arc<AtomicU64>, spending: Option<Arc<Spending>>, error: UploadErrorSlot) -> Self {
+        Self { sent, spending, error }
     }
 
     /// Counts bytes that are about to be sent.
@@ -116,10 +116,10 @@ impl UploadCounter {
     /// If they exceed the budget: the body ends there.
     fn count(&self, bytes: u64) -> Result<(), BodyError> {
         if let Some(Err(denial)) = self.spending.as_ref().map(|spending| spending.send(bytes)) {
-            let fault = Fault::Refused(denial);
-            let error = fault.error();
-            let _ = self.fault.set(fault);
-            return Err(error);
+            let error = UploadError::Refused(denial);
+            let body_error = error.body_error();
+            let _ = self.error.set(error);
+            return Err(body_error);
         }
         self.sent.fetch_add(bytes, Ordering::Relaxed);
         Ok(())

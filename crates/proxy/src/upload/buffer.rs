@@ -43,7 +43,7 @@ pub(crate) struct Buffered {
 
 /// Why a body cannot be buffered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BufferFault {
+pub(crate) enum BufferError {
     /// It has more than [`LARGEST`] bytes.
     TooLarge,
     /// There was no room for it in time.
@@ -55,10 +55,10 @@ pub(crate) enum BufferFault {
 }
 
 /// Waits for room for this many bytes.
-pub(crate) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, BufferFault> {
+pub(crate) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, BufferError> {
     match timeout(WAIT, Arc::clone(room).acquire_many_owned(bytes)).await {
         Ok(Ok(room)) => Ok(room),
-        Ok(Err(_)) | Err(_) => Err(BufferFault::Full),
+        Ok(Err(_)) | Err(_) => Err(BufferError::Full),
     }
 }
 
@@ -68,23 +68,23 @@ pub(crate) async fn buffer(
     mut body: Incoming,
     all_room: &Arc<Semaphore>,
     drained: DrainedBody,
-) -> Result<Buffered, BufferFault> {
+) -> Result<Buffered, BufferError> {
     let declared = match body.size_hint().exact() {
         None => LARGEST,
         Some(bytes) => match u32::try_from(bytes) {
             Ok(bytes) if bytes <= LARGEST => bytes,
             _ => {
                 drained.drain(body);
-                return Err(BufferFault::TooLarge);
+                return Err(BufferError::TooLarge);
             }
         },
     };
     // Before the first frame is polled, which sends `100 Continue` to a client that waits for it.
     let room = match room(declared, all_room).await {
         Ok(room) => room,
-        Err(fault) => {
+        Err(error) => {
             drained.drain(body);
-            return Err(fault);
+            return Err(error);
         }
     };
     let mut data = BytesMut::new();
@@ -93,13 +93,13 @@ pub(crate) async fn buffer(
         let frame = match timeout(STALL, body.frame()).await {
             Ok(None) => break,
             Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_))) => return Err(BufferFault::Broken),
-            Err(_elapsed) => return Err(BufferFault::Stalled),
+            Ok(Some(Err(_))) => return Err(BufferError::Broken),
+            Err(_elapsed) => return Err(BufferError::Stalled),
         };
         match frame.into_data() {
             Ok(bytes) if data.len() + bytes.len() > LARGEST as usize => {
                 DrainedBody::Short.drain(body);
-                return Err(BufferFault::TooLarge);
+                return Err(BufferError::TooLarge);
             }
             Ok(bytes) => data.extend_from_slice(&bytes),
             Err(frame) => trailers = frame.into_trailers().ok(),
@@ -193,7 +193,7 @@ mod tests {
             held.push(room(LARGEST, &all).await.unwrap());
         }
         let began = tokio::time::Instant::now();
-        assert_eq!(room(1, &all).await.unwrap_err(), BufferFault::Full);
+        assert_eq!(room(1, &all).await.unwrap_err(), BufferError::Full);
         assert!(began.elapsed() >= WAIT);
         held.pop();
         assert!(room(LARGEST, &all).await.is_ok());

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::buffer::{BufferFault, Buffered, DrainedBody, STALL, room};
+use super::buffer::{BufferError, Buffered, DrainedBody, STALL, room};
 
 /// The body of a permitted request.
 pub(crate) struct RequestBody {
@@ -42,7 +42,7 @@ pub(crate) enum Undecided<E> {
     /// The content of its body is not allowed; the rest of the body was not read.
     Denied(E, Incoming),
     /// Its body cannot be read.
-    Unread(BufferFault),
+    Unread(BufferError),
 }
 
 /// A positive decision on a request.
@@ -69,19 +69,19 @@ pub(crate) async fn inspect<T, E>(
     // Before the first frame is polled, which sends `100 Continue` to a client that waits for it.
     let room = match room(bytes, all_room).await {
         Ok(room) => room,
-        Err(fault) => {
+        Err(error) => {
             drained.drain(body);
-            return Err(Undecided::Unread(fault));
+            return Err(Undecided::Unread(error));
         }
     };
     let (mut data, mut trailers, mut ended) = (BytesMut::new(), None, false);
     let decided = loop {
         match look(&data, ended) {
             Ok(Some(decided)) => break decided,
-            Ok(None) if ended => return Err(Undecided::Unread(BufferFault::Broken)),
+            Ok(None) if ended => return Err(Undecided::Unread(BufferError::Broken)),
             Ok(None) if data.len() > limit => {
                 DrainedBody::Short.drain(body);
-                return Err(Undecided::Unread(BufferFault::TooLarge));
+                return Err(Undecided::Unread(BufferError::TooLarge));
             }
             Ok(None) => {}
             Err(denial) => return Err(Undecided::Denied(denial, body)),
@@ -92,8 +92,8 @@ pub(crate) async fn inspect<T, E>(
                 continue;
             }
             Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_))) => return Err(Undecided::Unread(BufferFault::Broken)),
-            Err(_elapsed) => return Err(Undecided::Unread(BufferFault::Stalled)),
+            Ok(Some(Err(_))) => return Err(Undecided::Unread(BufferError::Broken)),
+            Err(_elapsed) => return Err(Undecided::Unread(BufferError::Stalled)),
         };
         match frame.into_data() {
             Ok(bytes) => data.extend_from_slice(&bytes),

@@ -7,6 +7,6 @@ mod inspect;
 mod rewrite;
 
 pub(crate) use body::{Upload, UploadCounter, fit};
-pub(crate) use buffer::{BufferFault, Buffered, DrainedBody, ROOM, buffer, room};
+pub(crate) use buffer::{BufferError, Buffered, DrainedBody, ROOM, buffer, room};
 pub(crate) use inspect::{Content, Decided, RequestBody, Undecided, inspect};
-pub(crate) use rewrite::{BodyError, CHUNK_ROOM, Fault, PolledFrame, UploadFault};
+pub(crate) use rewrite::{BodyError, CHUNK_ROOM, PolledFrame, UploadError, UploadErrorSlot};

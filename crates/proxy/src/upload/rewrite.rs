@@ -21,11 +21,11 @@ pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 pub(crate) type PolledFrame = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 /// Why a body was aborted, for the response to the client.
-pub(crate) type UploadFault = Arc<OnceLock<Fault>>;
+pub(crate) type UploadErrorSlot = Arc<OnceLock<UploadError>>;
 
 /// A problem found while a body was sent.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum UploadError {
     /// A chunk could not be signed.
     Chunk(ChunkError),
     /// Its content is refused, or it exceeds the budget.
@@ -55,10 +55,10 @@ pub(super) enum Rewrite {
 
 impl Rewrite {
     /// Takes more data. Returns the data that can be sent now.
-    fn push(&mut self, more: Bytes) -> Result<Bytes, Fault> {
+    fn push(&mut self, more: Bytes) -> Result<Bytes, UploadError> {
         match self {
             Self::Sign { signer, signed } => {
-                signer.push(&more, signed).map_err(Fault::Chunk)?;
+                signer.push(&more, signed).map_err(UploadError::Chunk)?;
                 Ok(signed.split().freeze())
             }
             Self::Prove { data, .. } => {
@@ -70,7 +70,7 @@ impl Rewrite {
 
     /// Returns more of the data taken that can be sent, which is empty while data is withheld;
     /// `None` if more data must arrive first.
-    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UploadError>>> {
         let Self::Prove { proof, data, tired } = self else { return Poll::Ready(None) };
         if std::mem::take(tired) {
             cx.waker().wake_by_ref();
@@ -82,17 +82,17 @@ impl Rewrite {
         let mut effort = EFFORT;
         let passed = proof.read(data, &mut effort);
         *tired = effort == 0;
-        Poll::Ready(Some(passed.map_err(Fault::Refused)))
+        Poll::Ready(Some(passed.map_err(UploadError::Refused)))
     }
 
     /// Returns the data that is left to send when the body has ended.
-    fn finish(&mut self) -> Result<Bytes, Fault> {
+    fn finish(&mut self) -> Result<Bytes, UploadError> {
         match self {
             Self::Sign { signer, signed } => {
-                signer.finish(signed).map_err(Fault::Chunk)?;
+                signer.finish(signed).map_err(UploadError::Chunk)?;
                 Ok(signed.split().freeze())
             }
-            Self::Prove { proof, .. } => proof.finish().map_err(Fault::Refused),
+            Self::Prove { proof, .. } => proof.finish().map_err(UploadError::Refused),
         }
     }
 }
@@ -101,8 +101,8 @@ impl Rewrite {
 pub(super) struct Rewritten {
     rewrite: Rewrite,
     state: State,
-    fault: UploadFault,
-    /// Dropped once it is known whether there is a fault.
+    error: UploadErrorSlot,
+    /// Dropped once it is known whether there is an error.
     decided: Option<oneshot::Sender<Infallible>>,
     _room: OwnedSemaphorePermit,
 }
@@ -118,14 +118,14 @@ enum State {
 }
 
 impl Rewritten {
-    /// Reports a fault in `fault`, and drops `decided` once it is known whether there is one.
+    /// Reports an error in `error`, and drops `decided` once it is known whether there is one.
     pub(super) fn new(
         rewrite: Rewrite,
-        fault: UploadFault,
+        error: UploadErrorSlot,
         decided: Option<oneshot::Sender<Infallible>>,
         room: OwnedSemaphorePermit,
     ) -> Self {
-        Self { rewrite, state: State::Open, fault, decided, _room: room }
+        Self { rewrite, state: State::Open, error, decided, _room: room }
     }
 
     /// The next frame of the body whose frames `source` yields.
@@ -161,7 +161,7 @@ impl Rewritten {
                         return Poll::Ready(Some(Ok(Frame::data(data))));
                     }
                 }
-                Err(fault) => return self.fail(fault),
+                Err(error) => return self.fail(error),
             }
         }
     }
@@ -172,20 +172,20 @@ impl Rewritten {
     }
 
     /// Aborts the body.
-    fn fail(&mut self, fault: Fault) -> PolledFrame {
+    fn fail(&mut self, error: UploadError) -> PolledFrame {
         self.state = State::Done;
-        let error = fault.error();
-        // The first fault is the one to report. It is set before the receiver of `decided` is
+        let body_error = error.body_error();
+        // The first error is the one to report. It is set before the receiver of `decided` is
         // notified.
-        let _ = self.fault.set(fault);
+        let _ = self.error.set(error);
         self.decided = None;
-        Poll::Ready(Some(Err(error)))
+        Poll::Ready(Some(Err(body_error)))
     }
 }
 
-impl Fault {
+impl UploadError {
     /// The error that ends the body.
-    pub(super) fn error(&self) -> BodyError {
+    pub(super) fn body_error(&self) -> BodyError {
         match self {
             Self::Chunk(error) => error.to_string().into(),
             Self::Refused(denial) => denial.message().into(),

@@ -18,7 +18,7 @@ pub(crate) enum Failure {
     Timeout,
     /// The connection broke, or the data received over it is not HTTP.
     Reset,
-    /// The guard refuses every address: the proxy's decision, not the upstream's fault.
+    /// The guard refuses every address: the decision of the proxy, not an error of the upstream.
     Address,
     /// The same, and one of them is this machine's.
     OwnAddress,

@@ -48,7 +48,7 @@ fn through(bytes: &[u8], sizes: &[usize]) -> (Vec<u8>, String) {
             Poll::Ready(Err(error)) => return (got, error.kind().to_string()),
             Poll::Pending => {
                 if let Some((head, Note::Refused(refused))) = framing.notes.lock().unwrap().back() {
-                    return (got, format!("{head}: {}", refused.fault));
+                    return (got, format!("{head}: {}", refused.error));
                 }
             }
         }
