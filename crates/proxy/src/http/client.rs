@@ -53,7 +53,7 @@ impl Client {
     /// Warns the operator if the queue has room.
     pub(super) fn warn(&self, text: String) {
         if self.shared.context.recorder.try_record(Event::Warning { text }).is_err() {
-            tracing::warn!("a warning could not be recorded");
+            tracing::warn!("failed to record a warning");
         }
     }
 

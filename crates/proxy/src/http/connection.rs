@@ -232,6 +232,6 @@ fn record_unread(client: &Client, status: Option<u16>) {
         ..RequestRecord::asked(String::new(), client.scheme, host.unwrap_or_default(), String::new())
     };
     if client.shared.context.recorder.try_record(Event::Request(record)).is_err() {
-        tracing::warn!("a malformed request could not be recorded");
+        tracing::warn!("failed to record a malformed request");
     }
 }

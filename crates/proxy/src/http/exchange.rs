@@ -155,7 +155,7 @@ impl Exchange {
             // tidy: sleep: the moment within which most requests end.
             tokio::time::sleep(MOMENT).await;
             if recorder.try_record(Event::RequestOpen(open)).is_err() {
-                tracing::warn!("a request in progress could not be recorded");
+                tracing::warn!("failed to record a request in progress");
             }
         });
         self.announcement = Some(announcement.abort_handle());
