@@ -8,26 +8,24 @@ use serde_json::ser::{CharEscape, Formatter};
 
 use crate::timestamp;
 
-/// The version of the schema; it rises when a field changes its meaning or goes away, not when one
-/// is added.
+/// The version of the schema. It is incremented when a field changes its meaning or is removed, not
+/// when one is added.
 const VERSION: u32 = 1;
 
 /// One event of the network log.
 ///
-/// As JSON: `{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"dns","kind":"A",…}`. Strings hold
-/// what the container sent, as it sent it; on disk everything that is not printable ASCII is
-/// escaped.
+/// As JSON: `{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"dns","kind":"A",…}`. Strings from
+/// the container are unchanged; on disk everything that is not printable ASCII is escaped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogEntry {
     v: u32,
     /// When it ended, RFC 3339 with milliseconds, UTC.
     pub time: String,
-    /// What happened.
+    /// The event itself.
     #[serde(flatten)]
     pub event: Event,
-    /// How many events this entry stands for, where it stands for the same thing again: of what is
-    /// refused and repeats, the first ten have entries of their own. 0, which is not written, for
-    /// the entry of one event.
+    /// The number of repetitions that this entry represents: of identical refusals, the first ten
+    /// have an entry each. 0, which is not written, for the entry of one event.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeated: u64,
 }
@@ -37,11 +35,11 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A line that is not an entry of a version that this program knows.
+/// A line that is not an entry of a known version.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidLogEntry {
-    /// It is not such JSON.
+    /// It is not JSON of an entry.
     #[error("not an entry of a network log")]
     Malformed(#[from] serde_json::Error),
     /// It is of another version.
@@ -54,13 +52,13 @@ impl LogEntry {
     ///
     /// # Errors
     ///
-    /// When it is not an entry, or one of another version.
+    /// If it is not an entry, or has another version.
     pub fn parse(line: &str) -> Result<Self, InvalidLogEntry> {
         #[derive(Deserialize)]
         struct Versioned {
             v: u32,
         }
-        // The version first: an entry of another one need not have the form of ours.
+        // The version first: an entry of another version may have another form.
         let Versioned { v } = serde_json::from_str(line)?;
         if v != VERSION {
             return Err(InvalidLogEntry::Version(v));
@@ -89,7 +87,7 @@ impl LogEntry {
         }
     }
 
-    /// The same, standing for so many more.
+    /// The same entry, for `repeated` repetitions.
     pub(crate) fn repeated(self, repeated: u64) -> Self {
         Self { repeated, ..self }
     }
@@ -98,7 +96,7 @@ impl LogEntry {
     ///
     /// # Errors
     ///
-    /// When the entry has no form in JSON, which no entry lacks that was read or logged.
+    /// If the entry has no JSON form. Every entry that was read or logged has one.
     pub fn to_line(&self) -> io::Result<String> {
         let mut line = Vec::with_capacity(256);
         self.serialize(&mut serde_json::Serializer::with_formatter(&mut line, PrintableAscii))?;
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_its_version_and_its_time() {
+    fn entry_has_version_and_time() {
         assert_eq!(
             queried("a.b").to_line().unwrap(),
             concat!(
@@ -167,7 +165,7 @@ mod tests {
         );
     }
 
-    /// Programs of others read these lines: changing one of them needs a new version.
+    /// Other programs read these lines: a changed one needs a new version.
     #[test]
     fn each_kind_of_event_is_written_as_version_1_has_it() {
         let mut request =
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_repeats_is_a_field_more() {
+    fn repeat_count_is_an_additional_field() {
         let entry = queried("a.b").repeated(26);
         let line = entry.to_line().unwrap();
         assert!(line.ends_with(",\"answer\":\"nodata\",\"repeated\":26}\n"), "{line}");
@@ -257,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_and_other_lines_are_errors() {
+    fn other_versions_and_lines_are_errors() {
         assert!(matches!(LogEntry::parse(r#"{"v":2,"what":"ever"}"#), Err(InvalidLogEntry::Version(2))));
         for line in ["", "{}", r#"{"v":1}"#, "DNS A x -> y", r#"{"v":1,"time":"t","event":"unheard of"}"#] {
             assert!(matches!(LogEntry::parse(line), Err(InvalidLogEntry::Malformed(_))), "{line}");

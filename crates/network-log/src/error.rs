@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {operation} `{}`", path.display())]
 pub struct LogError {
-    /// What was tried, such as `write to`.
+    /// The failed operation, such as `write to`.
     pub operation: &'static str,
     /// The file, or its folder.
     pub path: PathBuf,
@@ -16,7 +16,7 @@ pub struct LogError {
 }
 
 impl LogError {
-    /// For `map_err`: an I/O error with what was tried on which file.
+    /// For `map_err`: an I/O error with the operation and the file.
     pub(crate) fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self { operation, path, source }

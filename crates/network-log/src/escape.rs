@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-/// Free text as the log has it, in printable ASCII: spaces stay; square brackets do not, so that it
+/// Free text for the log, in printable ASCII: spaces stay; square brackets are escaped, so that it
 /// cannot forge an annotation. A backslash always begins an escape, so that different texts never
 /// look the same.
 #[must_use]
@@ -28,7 +28,7 @@ pub(crate) fn target(raw: &str) -> String {
     escape(raw, |c| c.is_ascii_graphic())
 }
 
-/// A host inside a URL: what could end the host, such as `/` or `@`, is escaped.
+/// A host inside a URL: a character that could end the host, such as `/` or `@`, is escaped.
 pub(crate) fn host(raw: &str) -> String {
     if raw.is_empty() {
         return "-".to_owned();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_forge_is_escaped() {
+    fn forging_characters_are_escaped() {
         for (raw, as_text, as_word, as_target, as_host) in [
             ("evil.com", "evil.com", "evil.com", "evil.com", "evil.com"),
             ("a\nb", r"a\x0ab", r"a\x0ab", r"a\x0ab", r"a\x0ab"),

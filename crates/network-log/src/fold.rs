@@ -1,8 +1,7 @@
-//! Folds what repeats: a task that is refused the same thing a thousand times gets some lines and a
-//! count.
+//! Folds repeated events: a thousand identical refusals become a few lines and a count.
 //!
-//! Only what passed nothing on is folded: refusals, DNS queries, warnings. Every permitted request
-//! keeps its line.
+//! Only events that forward nothing are folded: refusals, DNS queries, warnings. Every permitted
+//! request has its own line.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -12,9 +11,9 @@ use sandbox_proxy_protocol::{Event, Record, RequestOutcome};
 use crate::entry::LogEntry;
 use crate::line;
 
-/// How many of the same are written one by one.
+/// How many identical events are written individually.
 const SHOWN: u64 = 10;
-/// Different lines that are remembered.
+/// How many different lines are remembered.
 const REMEMBERED: usize = 64;
 /// How long repeats may be counted before the count is written, in milliseconds.
 const WINDOW_MS: u64 = 10_000;
@@ -23,16 +22,16 @@ const WINDOW_MS: u64 = 10_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) entry: LogEntry,
-    /// Without its end.
+    /// Without a newline.
     pub(crate) text: String,
     /// Milliseconds since the Unix epoch.
     pub(crate) at_ms: u64,
-    /// Whether something was passed on, so that it must not be missing.
+    /// Whether something may have been forwarded, so that the line must not be missing.
     pub(crate) permitted: bool,
 }
 
 impl Line {
-    /// The lines of `record`, which stands for `repeated` more of the same than were written.
+    /// The lines of `record`, which represents `repeated` further identical events.
     pub(crate) fn of(record: &Record, repeated: u64) -> Self {
         let mut text = line::render(record);
         if repeated > 0 {
@@ -48,7 +47,7 @@ impl Line {
     }
 }
 
-/// What was written of late and may repeat.
+/// Recently written events that may repeat.
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
     /// The least recently seen first.
@@ -120,7 +119,7 @@ impl Fold {
         }
     }
 
-    /// Writes the counts that are due, and forgets what has not been seen for as long.
+    /// Writes the counts that are due, and forgets events that have not been seen for as long.
     fn settle(&mut self, now_ms: u64, lines: &mut Vec<Line>) {
         let is_due = |since: u64| now_ms.saturating_sub(since) >= WINDOW_MS;
         self.recent.retain_mut(|repeats| {
@@ -160,7 +159,7 @@ fn may_repeat(event: &Event) -> bool {
 
 fn is_permitted(event: &Event) -> bool {
     match event {
-        // What the task is refused must not push out what its owner changed.
+        // Refusals of the task must not push out changes of its owner.
         Event::TaskStart
         | Event::RequestOpen(_)
         | Event::Asked { .. }
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_refusal_is_written_ten_times_and_then_counted() {
+    fn repeated_refusal_is_written_ten_times_and_then_counted() {
         let mut fold = Fold::default();
         let refused = |at| request(at, RequestOutcome::Blocked, "/x");
         let first = fold.add((0..15).map(refused).collect());
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_it_is_written_again() {
+    fn refusal_after_a_pause_is_written_again() {
         let mut fold = Fold::default();
         let refused = |at| request(at, RequestOutcome::Blocked, "/x");
         fold.add(vec![refused(0); 10]);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_permitted_is_never_folded() {
+    fn permitted_requests_are_never_folded() {
         let mut fold = Fold::default();
         for decision in [RequestOutcome::Allowed, RequestOutcome::Error] {
             let lines = fold.add(vec![request(0, decision, "/x"); 100]);

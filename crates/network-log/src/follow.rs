@@ -12,25 +12,25 @@ use crate::watch::FolderWatch;
 
 /// How much is read at once.
 const CHUNK: usize = 64 * 1024;
-/// A line that is longer is not one of ours; it is given in pieces rather than kept in memory.
+/// A longer line is not ours; it is returned in pieces instead of kept in memory.
 const LONGEST_LINE: usize = 1024 * 1024;
 
-/// The lines of a log, as they come. It waits for the kernel's notifications and never polls.
+/// The lines of a log, as they arrive. It waits for the kernel's notifications and never polls.
 pub struct LogFollower {
     path: PathBuf,
     watch: FolderWatch,
     file: Option<File>,
-    /// Read, and not yet given out.
+    /// Read, but not yet returned.
     pending: Vec<u8>,
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl LogFollower {
-    /// Follows the file at `path`, which need not be there yet; its folder has to.
+    /// Follows the file at `path`, which need not exist yet; its folder must.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be watched.
+    /// If the folder cannot be watched.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         match path.file_name() {
@@ -40,7 +40,7 @@ impl LogFollower {
     }
 
     pub(crate) fn open(dir: &Path, name: impl AsRef<Path>) -> io::Result<Self> {
-        // The watch first: what is written in between is then seen twice rather than never.
+        // The watch first: lines written in between are then noticed twice instead of never.
         let watch = FolderWatch::open(dir)?;
         Ok(Self { path: dir.join(name), watch, file: None, pending: Vec::new(), end: None })
     }
@@ -52,12 +52,12 @@ impl LogFollower {
         self
     }
 
-    /// The next whole line, without its end; `None` when the follower was asked to end. Dropping
+    /// The next whole line, without a newline; `None` when the follower was asked to end. Dropping
     /// the future loses nothing.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub async fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut ending = false;
         loop {
@@ -104,7 +104,7 @@ impl LogFollower {
         Some(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Reads what the file has more; returns whether there was anything.
+    /// Reads more of the file; returns whether there was more.
     fn read_more(&mut self) -> io::Result<bool> {
         if self.file.is_none() || self.replaced()? {
             self.pending.clear();
@@ -123,8 +123,8 @@ impl LogFollower {
         Ok(count > 0)
     }
 
-    /// Whether another file is at the path than the one that is open, which is checked only at its
-    /// end.
+    /// Whether the file at the path is not the open one, which is checked only at the end of the
+    /// latter.
     fn replaced(&self) -> io::Result<bool> {
         let Some(file) = &self.file else { return Ok(false) };
         let ours = file.metadata()?;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn gives_what_is_there_and_what_comes_in_whole_lines() {
+    async fn existing_and_new_lines_are_returned_whole() {
         let dir = tempfile::tempdir().unwrap();
         append(dir.path(), "one\ntw");
         let mut follower = LogFollower::open(dir.path(), NAME).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_file_may_come_later() {
+    async fn file_may_appear_later() {
         let dir = tempfile::tempdir().unwrap();
         let mut follower = LogFollower::open(dir.path(), NAME).unwrap();
         let path = dir.path().to_owned();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ends_when_asked_after_the_last_whole_line() {
+    async fn follower_ends_after_the_last_whole_line() {
         let dir = tempfile::tempdir().unwrap();
         let (sender, receiver) = oneshot::channel::<()>();
         let follower = LogFollower::open(dir.path(), NAME).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_put_in_its_place_is_read_from_its_start() {
+    async fn replacing_file_is_read_from_its_start() {
         let dir = tempfile::tempdir().unwrap();
         append(dir.path(), "old\n");
         let mut follower = LogFollower::open(dir.path(), NAME).unwrap();

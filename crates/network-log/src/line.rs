@@ -1,8 +1,8 @@
 //! One record, one line of `network-sandbox.log`.
 //!
-//! The wording is relied on by other programs. Every field from the container goes through
-//! [`escape`], so a record is exactly one line, its words are separated by single spaces, and only
-//! this module writes ` [`.
+//! Other programs rely on the wording. Every field from the container goes through [`escape`], so a
+//! record is exactly one line, its words are separated by single spaces, and only this module
+//! writes ` [`.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use sandbox_proxy_protocol::{
 use crate::escape;
 use crate::timestamp;
 
-/// The line of `record`, without its end.
+/// The line of `record`, without a newline.
 pub(crate) fn render(record: &Record) -> String {
     match &record.event {
         Event::TaskStart => format!("=== TASK START {} ===", timestamp::seconds(record.at_ms)),
@@ -139,15 +139,15 @@ fn outcome(decision: RequestOutcome) -> &'static str {
 }
 
 /// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, tokens,
-/// question, shield, ref, reason; what is nothing is left out.
+/// question, shield, ref, reason; empty ones are left out.
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {
-        for (what, count) in
+        for (name, count) in
             [("masked", request.masked), ("dropped", request.dropped), ("scrubbed", request.scrubbed)]
         {
             if count > 0 {
-                let _ = write!(line, " [{what}: {count}]");
+                let _ = write!(line, " [{name}: {count}]");
             }
         }
         if let Some(region) = &request.region {
@@ -176,7 +176,7 @@ fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&
     line
 }
 
-/// A URL as the log has it: printable ASCII, whatever it came as.
+/// A URL as it appears in the log, always in printable ASCII.
 #[must_use]
 pub fn url(scheme: Scheme, host: &str, target: &str) -> String {
     let scheme = match scheme {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wording_is_the_documented_one() {
+    fn wording_is_as_documented() {
         let address = DnsAnswer::Address(Ipv4Addr::new(10, 199, 1, 100));
         assert_eq!(line(Event::TaskStart), "=== TASK START 2026-02-03T12:34:56Z ===");
         assert_eq!(dns("A", "api.github.com", address), "DNS A api.github.com -> 10.199.1.100");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_an_annotation_at_the_end() {
+    fn reason_is_the_last_annotation() {
         let blocked = RequestRecord {
             reason: Some(Reason::Host.into()),
             ..request(RequestOutcome::Blocked, "GET", "evil.com", "/exfiltrate")
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_have_an_order_and_nothing_is_left_out() {
+    fn annotations_are_complete_and_in_order() {
         let counts = |masked, dropped, scrubbed, region: Option<&str>| {
             line(Event::Request(RequestRecord {
                 masked,
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_has_its_bytes_and_its_time() {
+    fn tunnel_has_bytes_and_time() {
         let tunnel = TunnelRecord {
             scheme: Scheme::Http,
             host: "ws.example.com".to_owned(),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_shown_with_its_service() {
+    fn stream_is_shown_with_its_service() {
         let stream = |decision, reason, error: Option<&str>| {
             line(Event::Stream(StreamRecord {
                 decision,
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_never_reads_as_part_of_the_host() {
+    fn target_never_reads_as_part_of_the_host() {
         for (host, target, expected) in [
             ("api.github.com", ".evil.com/x", "https://api.github.com/.evil.com/x"),
             ("api.github.com", "*", "https://api.github.com/*"),
@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    /// Text that tries: every character, and the very pieces that lines are made of.
+    /// Text that attempts to forge: every character, and the parts of which lines consist.
     fn hostile() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             any::<char>().prop_map(String::from),

@@ -1,4 +1,4 @@
-//! Reads a network log that is there.
+//! Reads an existing network log.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -10,7 +10,7 @@ use crate::entry::{InvalidLogEntry, LogEntry};
 use crate::follow::LogFollower;
 use crate::{JSON_NAME, TEXT_NAME};
 
-/// The network log of a task: two files in one folder, both perhaps not there yet.
+/// The network log of a task: two files in one folder, which may not exist yet.
 ///
 /// The text file has a line for each event, in printable ASCII:
 ///
@@ -25,10 +25,10 @@ use crate::{JSON_NAME, TEXT_NAME};
 /// ```
 ///
 /// A permitted request has a line when it ends, and one before if it is still open after a second.
-/// What is refused and repeats, DNS queries and warnings too, has ten lines; more are counted, and
-/// a line with `[repeated: N]` stands for N of them. Of permitted requests an execution adds at
-/// most 80 MiB to each file, and requests for which there is no room are refused; of everything
-/// else 16 MiB, and what is missing is counted in a last line. The JSON file has the same in
+/// Identical refusals, DNS queries and warnings have ten lines; further ones are counted, and a
+/// line with `[repeated: N]` represents N of them. Permitted requests of an execution add at most
+/// 80 MiB to each file, and requests for which there is no room are refused; everything else adds
+/// at most 16 MiB, and a last line counts the missing records. The JSON file has the same events as
 /// [`LogEntry`]s.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkLog {
@@ -53,36 +53,36 @@ impl NetworkLog {
         self.dir.join(JSON_NAME)
     }
 
-    /// Whether the text file is there.
+    /// Whether the text file exists.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.path().is_file()
     }
 
-    /// The text file as it is.
+    /// The unchanged text file.
     ///
     /// # Errors
     ///
-    /// When it cannot be read; `NotFound` when no task with a log ran yet.
+    /// If it cannot be read; `NotFound` if no task with a log has run yet.
     pub fn read_raw(&self) -> io::Result<String> {
         std::fs::read_to_string(self.path())
     }
 
-    /// The entries of the JSON file, read as they are asked for.
+    /// The entries of the JSON file, read lazily.
     ///
     /// # Errors
     ///
-    /// When it cannot be opened; `NotFound` when no task with a log ran yet.
+    /// If it cannot be opened; `NotFound` if no task with a log has run yet.
     pub fn entries(&self) -> io::Result<LogEntries> {
         Ok(LogEntries { lines: BufReader::new(File::open(self.json_path())?), blocked_only: false })
     }
 
-    /// Follows the text file: first what is there, then what is added, whole lines only. Nothing
-    /// has to be there yet: the folder is made, as the first execution would.
+    /// Follows the text file: first its content, then lines as they are added, whole lines only. A
+    /// missing folder is created, as the first execution would.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be made or watched.
+    /// If the folder cannot be created or watched.
     pub fn follow(&self) -> io::Result<LogFollower> {
         create_folder(&self.dir, 0o700)?;
         LogFollower::open(&self.dir, TEXT_NAME)
@@ -92,7 +92,7 @@ impl NetworkLog {
     ///
     /// # Errors
     ///
-    /// When the folder cannot be made or watched.
+    /// If the folder cannot be created or watched.
     pub fn follow_json(&self) -> io::Result<LogFollower> {
         create_folder(&self.dir, 0o700)?;
         LogFollower::open(&self.dir, JSON_NAME)
@@ -105,8 +105,8 @@ impl AsRef<Path> for NetworkLog {
     }
 }
 
-/// The entries of a log, in order. A half line at the end, which is still being written, is left
-/// out.
+/// The entries of a log, in order. An incomplete line at the end, which is still being written, is
+/// left out.
 #[derive(Debug)]
 pub struct LogEntries {
     lines: BufReader<File>,
@@ -114,7 +114,7 @@ pub struct LogEntries {
 }
 
 impl LogEntries {
-    /// Only what was refused; see [`LogEntry::blocked`].
+    /// Only refusals; see [`LogEntry::blocked`].
     #[must_use]
     pub fn blocked_only(mut self) -> Self {
         self.blocked_only = true;
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_is_left_out_and_a_bad_line_is_an_error() {
+    fn incomplete_line_is_left_out_and_invalid_line_is_an_error() {
         let (_dir, log) = log(&format!("{WARNING}\nnonsense\n{REFUSED}\n{{\"v\":1"));
         let good: Vec<bool> = log.entries().unwrap().map(|entry| entry.is_ok()).collect();
         assert_eq!(good, [true, false, true]);
     }
 
     #[tokio::test]
-    async fn a_log_can_be_followed_before_its_folder_is_there() {
+    async fn log_without_a_folder_can_be_followed() {
         let dir = tempfile::tempdir().unwrap();
         let log = NetworkLog::new(dir.path().join("conversations/42"));
         let mut follower = log.follow().unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_there_is_not_found() {
+    fn missing_log_is_not_found() {
         let log = NetworkLog::new("/no/such/folder");
         assert!(!log.exists());
         assert_eq!(log.entries().unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! Where the records of one proxy go: to the files, to the caller, to both or nowhere.
+//! The destination of the records of one proxy: the files, the caller, both or none.
 
 use std::fmt;
 use std::path::Path;
@@ -27,12 +27,12 @@ impl LogSink {
     ///
     /// # Errors
     ///
-    /// When a file cannot be opened, or is a link or anything else that is not a regular file.
+    /// If a file cannot be opened, or is a link or anything else that is not a regular file.
     pub fn open(dir: &Path) -> Result<Self, LogError> {
         Ok(Self { writer: Some(LogWriter::open(dir)?), ..Self::default() })
     }
 
-    /// Whether there is only so much room: files are written.
+    /// Whether room is bounded, as it is for files.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.writer.is_some()
@@ -44,24 +44,24 @@ impl LogSink {
         Self { callback: Some(callback), ..self }
     }
 
-    /// Takes `records`; when it returns they are in the files, or counted among those that repeat.
-    /// With files it needs a runtime of tokio.
+    /// Takes `records`; when it returns they are in the files, or counted as repetitions. With
+    /// files it needs a tokio runtime.
     ///
     /// # Errors
     ///
-    /// When they cannot be written, or have no room for what was permitted; nothing is written
+    /// If the files cannot be written, or have no room for permitted requests; nothing is written
     /// afterwards.
     pub async fn append(&mut self, records: Vec<Record>) -> Result<(), LogError> {
         let lines = self.fold.add(records);
         self.log(lines).await
     }
 
-    /// Writes what is counted so far, and how many records the files lack, at `at_ms` (milliseconds
-    /// since the Unix epoch).
+    /// Writes the counts so far, and how many records are missing from the files, at `at_ms`
+    /// (milliseconds since the Unix epoch).
     ///
     /// # Errors
     ///
-    /// When the files cannot be written.
+    /// If the files cannot be written.
     pub async fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
         let lines = self.fold.finish();
         self.log(lines).await?;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_callback_sees_the_same_lines_as_the_file() {
+    async fn callback_sees_the_lines_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         // Filled by the callback, read after the last record.
         let seen = Arc::new(Mutex::new(String::new()));

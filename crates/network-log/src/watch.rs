@@ -1,4 +1,4 @@
-//! Waits until something changed in a folder.
+//! Waits for changes in a folder.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use tokio::net::unix::pipe;
 /// The kernel's notifications for one folder.
 #[derive(Debug)]
 pub(crate) struct FolderWatch {
-    /// No pipe, but read like one, which is all that this type does with it.
+    /// Not a pipe, but this type only reads it, which works alike.
     notifications: pipe::Receiver,
 }
 
@@ -24,14 +24,14 @@ impl FolderWatch {
         Ok(Self { notifications: pipe::Receiver::from_file_unchecked(File::from(fd))? })
     }
 
-    /// Returns after a change, also one that happened before the call. What changed is not said:
-    /// the caller looks.
+    /// Returns after a change, also one that happened before the call. The caller must find out
+    /// what changed.
     pub(crate) async fn changed(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
         let mut changed = false;
         while !changed {
             self.notifications.readable().await?;
-            // Reads everything that waits: one look serves many changes.
+            // Reads all notifications: the caller looks once for many changes.
             loop {
                 match self.notifications.try_read(&mut buffer) {
                     Ok(_) => changed = true,

@@ -1,9 +1,9 @@
 //! Appends lines to the two files, within bounds: a task decides how much there is to write, and
 //! must not fill the host's disk with it.
 //!
-//! What was permitted and what was not have a budget each, so that refusals cannot push an upload
-//! out of the log. The proxy refuses requests before the first one is used up; should it be used up
-//! all the same, that is an error, which ends the proxy.
+//! Permitted requests and everything else have a budget each, so that refusals cannot push an
+//! upload out of the log. The proxy refuses requests before the first budget is used up; if it is
+//! used up all the same, that is an error, which ends the proxy.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
@@ -46,8 +46,8 @@ impl LogWriter {
     }
 
     /// Appends those of `lines` for which there is room, each file with one write: a reader sees
-    /// whole lines. Of what passed nothing on, the first for which there is no room is the last
-    /// that is logged; for what was permitted there must be room. Blocks.
+    /// whole lines. After the first line without room, only permitted requests are logged; for them
+    /// there must be room. Blocks.
     pub(crate) fn append(&mut self, lines: &[Line]) -> Result<(), LogError> {
         let mut batch = Batch::default();
         for line in lines {
@@ -58,7 +58,7 @@ impl LogWriter {
             } else {
                 self.dropped = 1;
                 let mark = format!(
-                    "log truncated: it has {} MiB of what was refused in this execution; what is permitted is still logged",
+                    "log truncated: it has {} MiB of refusals in this execution; permitted requests are still logged",
                     OTHERS >> 20
                 );
                 self.add(&mut batch, &mark_of(line.at_ms, mark))?;
@@ -67,7 +67,7 @@ impl LogWriter {
         self.write(&batch)
     }
 
-    /// Says how many records were not kept, at `at_ms`, where there are any. Blocks.
+    /// Writes how many records were not kept, at `at_ms`, if any. Blocks.
     pub(crate) fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
         if self.dropped == 0 {
             return Ok(());
@@ -107,7 +107,7 @@ impl LogWriter {
     }
 }
 
-/// What is written at once.
+/// The lines of one write.
 #[derive(Debug, Default)]
 struct Batch {
     text: String,
@@ -143,20 +143,19 @@ impl Appender {
         left.is_some()
     }
 
-    /// Appends whole lines: what a full disk takes of the last one is cut off again.
+    /// Appends whole lines: if a full disk takes only a part of the last one, that is cut off.
     fn append(&mut self, lines: &[u8]) -> Result<(), LogError> {
         let written = self.file.write_all(lines);
         if written.is_err() {
-            // The reason why it could not be written is worth more than that this could not be done
-            // either.
+            // The error of the write is worth more than one of the cleanup.
             let _ = end_with_a_line(&self.file);
         }
         written.map_err(LogError::file("write to", &self.path))
     }
 }
 
-/// Cuts off what follows the last end of a line: no reader could make anything of it, and the next
-/// line would be appended to it.
+/// Cuts off an incomplete last line: no reader could use it, and the next line would be appended to
+/// it.
 fn end_with_a_line(mut file: &File) -> io::Result<()> {
     let length = file.metadata()?.len();
     let start = length.saturating_sub(LONGEST_LINE);
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_and_only_the_owner_reads() {
+    fn existing_content_stays_and_only_the_owner_reads() {
         let dir = tempfile::tempdir().unwrap();
         for text in ["one", "two"] {
             LogWriter::open(dir.path()).unwrap().append(&[warning(text)]).unwrap();
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_followed() {
+    fn link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("precious");
         fs::write(&target, "").unwrap();
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_counted_and_said_once() {
+    fn excess_records_are_counted_and_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = LogWriter::open(dir.path()).unwrap();
         // As if all but some hundred bytes had been written.
@@ -239,13 +238,13 @@ mod tests {
         let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         writer.append(&[warning(&long), warning(&long)]).unwrap();
         writer.append(&[warning(&long)]).unwrap();
-        // Short ones would fit, but what is kept has no gaps.
+        // Short ones would fit, but the log has no gaps.
         writer.append(&[warning("short"), permitted("/up"), warning("short")]).unwrap();
         writer.finish(0).unwrap();
         let text = read(TEXT_NAME);
         let expected = format!(
-            "WARNING {long}\nWARNING log truncated: it has 16 MiB of what was refused in this execution; what is permitted is still \
-             logged\nallowed PUT https://a.b/up -> -\nWARNING log truncated: 4 records are missing\n"
+            "WARNING {long}\nWARNING log truncated: it has 16 MiB of refusals in this execution; permitted requests \
+             are still logged\nallowed PUT https://a.b/up -> -\nWARNING log truncated: 4 records are missing\n"
         );
         assert_eq!(text, expected);
         let entries = read(JSON_NAME);
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_permitted_and_has_no_room_is_an_error() {
+    fn permitted_request_without_room_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = LogWriter::open(dir.path()).unwrap();
         writer.text.permitted = 40;
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_goes_before_the_next_is_written() {
+    fn incomplete_line_is_removed_before_the_next_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(TEXT_NAME);
         for (left, expected) in [
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_with_room_has_no_marks() {
+    fn log_with_room_has_no_marks() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = LogWriter::open(dir.path()).unwrap();
         writer.append(&[warning("a")]).unwrap();
