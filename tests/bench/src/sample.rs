@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_sample_has_a_median_of_zero() {
+    fn empty_sample_has_a_median_of_zero() {
         assert!(Sample::default().median().abs() < f64::EPSILON);
     }
 }

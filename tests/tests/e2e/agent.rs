@@ -32,7 +32,7 @@ async fn outcome_of(prompt: &str) -> (Outcome, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_turns_the_second_resumes_the_first() {
+async fn second_turn_resumes_the_first() {
     let fixture = Fixture::new().await;
     let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     let mut execution = task.execute(Prompt::new("remember the word heliotrope"));
@@ -71,7 +71,7 @@ async fn two_turns_the_second_resumes_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_call_runs_in_the_container_on_the_mounted_workspace() {
+async fn tool_call_runs_in_the_container_on_the_mounted_workspace() {
     let fixture = Fixture::new().await;
     let workspace = fixture.folder().join("workspace");
     std::fs::create_dir(&workspace).expect("a folder");
@@ -90,7 +90,7 @@ async fn a_tool_call_runs_in_the_container_on_the_mounted_workspace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
+async fn events_arrive_live_and_survive_a_killed_container() {
     let fixture = Fixture::new().await;
     let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     let mut execution = task.execute(Prompt::new("scenario:slow"));
@@ -117,7 +117,7 @@ async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused() {
+async fn stopped_task_has_an_outcome_and_a_concurrent_execution_is_refused() {
     let fixture = Fixture::new().await;
     let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     let mut execution = task.execute(Prompt::new("scenario:hang"));
@@ -133,7 +133,7 @@ async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_limit_is_an_outcome() {
+async fn exceeded_time_limit_is_an_outcome() {
     let fixture = Fixture::new().await;
     let limits = ResourceLimits::default().timeout(Duration::from_secs(4));
     let task: Task = fixture.sandbox.create_task(fixture.agent().limits(limits)).expect("a good task");
@@ -144,7 +144,7 @@ async fn the_time_limit_is_an_outcome() {
 
 /// Every outcome that the real program can be brought to by what the API answers.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_api_answers_decides_the_outcome() {
+async fn api_response_determines_the_outcome() {
     for (scenario, expected) in [
         ("prompt-too-long", Outcome::PromptTooLong),
         ("request-too-large", Outcome::PromptTooLong),
@@ -166,7 +166,7 @@ async fn what_the_api_answers_decides_the_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_that_the_allowlist_does_not_permit_is_not_the_keys_fault() {
+async fn blocked_api_is_reported_as_blocked_and_not_as_a_bad_key() {
     let fixture = Fixture::new().await;
     let spec = fixture.agent().network(e2e_tests::fixture::network("domains: []"));
     let task = fixture.sandbox.create_task(spec).expect("a good task");

@@ -65,7 +65,7 @@ fn scripted(fixture: &Fixture, spec: TaskSpec, script: &str) -> TaskSpec {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_that_refuses_for_long_is_the_outcome_of_a_time_limit() {
+async fn api_refusals_until_the_time_limit_determine_the_outcome() {
     let row = async |(scenario, outcome, status): (&str, Outcome, u16)| {
         let result = tried_twice(scenario).await;
         assert_eq!((result.outcome, result.timed_out), (outcome, true), "{scenario}: {result:?}");
@@ -87,7 +87,7 @@ async fn an_api_that_refuses_for_long_is_the_outcome_of_a_time_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_breaks_is_named() {
+async fn broken_response_is_named_in_the_summary() {
     for (scenario, outcome, words) in [
         ("drop", Outcome::ApiUnavailable, "the connection broke"),
         ("error-mid-stream", Outcome::ApiUnavailable, "529"),
@@ -103,7 +103,7 @@ async fn what_breaks_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_silent_is_an_event_and_an_end_if_asked() {
+async fn silent_server_is_an_event_and_stops_the_task_on_request() {
     let fixture = Fixture::new().await;
     let task =
         fixture.sandbox.create_task(fixture.agent().stall(SHORT, OnStall::Report)).expect("a good task");
@@ -125,7 +125,7 @@ async fn a_server_that_is_silent_is_an_event_and_an_end_if_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_on_after_its_result_is_stopped_and_the_outcome_stays() {
+async fn agent_running_after_its_result_is_stopped_and_keeps_its_outcome() {
     for script in ["sleep 3600", "trap '' TERM; while :; do sleep 1; done", "exec >&- 2>&-; sleep 3600"] {
         let set = async |fixture: &Fixture, spec: TaskSpec| {
             scripted(fixture, spec, &format!("echo '{RESULT}'\n{script}")).result_grace(Some(SHORT))
@@ -147,7 +147,7 @@ async fn what_goes_on_after_its_result_is_stopped_and_the_outcome_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_of_claude_code_are_outcomes_of_their_own() {
+async fn limits_of_claude_code_have_their_own_outcomes() {
     let loops = Prompt::new("scenario:tool-loop");
     let turns = loops.clone().max_turns(NonZeroU32::new(2).expect("two"));
     for (prompt, outcome, words) in [
@@ -161,7 +161,7 @@ async fn limits_of_claude_code_are_outcomes_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_as_text_is_the_outcome_and_its_words() {
+async fn plain_text_error_determines_outcome_and_summary() {
     for (script, outcome, words) in [
         ("echo 'Invalid API key · Please run /login'; exit 1", Outcome::AuthenticationFailed, "/login"),
         ("echo 'Error: Prompt is too long' >&2; exit 1", Outcome::PromptTooLong, "too long"),
@@ -181,7 +181,7 @@ async fn what_is_said_as_text_is_the_outcome_and_its_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_of_its_state_is_in_the_session_and_nothing_goes_on_in_the_background() {
+async fn state_is_in_the_session_and_background_work_is_disabled() {
     let fixture = Fixture::new().await;
     let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     for prompt in ["scenario:background", "hello"] {

@@ -34,7 +34,7 @@ fn command(fixture: &Fixture, network: NetworkSandboxConfig, urls: &[&str]) -> s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn once_always_and_no() {
+async fn answers_once_always_and_no_are_applied() {
     let fixture = Fixture::new().await;
     let (network, asked) = asking(async |question: Question| match question.url.as_str() {
         url if url.contains("//once.") => Answer::new(Verdict::Once, "a person"),
@@ -93,7 +93,7 @@ async fn once_always_and_no() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_opens_no_private_address_and_gives_no_secret_away() {
+async fn answer_opens_no_private_address_and_reveals_no_secret() {
     let fixture = Fixture::new().await;
     let real = unique("ghp_", 36);
     let secrets = Secrets::default()
@@ -117,7 +117,7 @@ async fn an_answer_opens_no_private_address_and_gives_no_secret_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_too_long_or_goes_away_is_refused() {
+async fn late_answer_and_departed_client_are_refused() {
     let fixture = Fixture::new().await;
     let signals = tempfile::tempdir().expect("a folder");
     let is_asked = signals.path().join("asked");
@@ -144,7 +144,7 @@ async fn what_takes_too_long_or_goes_away_is_refused() {
 
 /// A task that asks a thousand times is answered a few times.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_is_refused_without_a_question() {
+async fn flood_of_requests_is_refused_without_asking() {
     let fixture = Fixture::new().await;
     let (network, asked) = asking(async |_| Verdict::No);
     let script = "seq 1000 | sed 's|.*|url=https://flood.ask.test/&\\noutput=/dev/null|' > /tmp/urls; \

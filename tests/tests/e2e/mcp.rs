@@ -34,7 +34,7 @@ async fn called(fixture: &Fixture, server: &Server, rules: &str) -> (String, Str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claude_code_calls_a_tool_of_a_server_on_the_host_as_far_as_the_policy_allows() {
+async fn claude_code_calls_a_tool_on_the_host_only_as_permitted() {
     let fixture = Fixture::new().await;
     let server = Server::mcp();
     let (said, log) = called(&fixture, &server, "{host: mcp, path: /mcp}").await;

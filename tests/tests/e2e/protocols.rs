@@ -10,7 +10,7 @@ use sandbox::diagnostics::Role;
 const POLICY: &str = "domains: [open.test]";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_websocket_passes_the_gate_and_flows_both_ways() {
+async fn websocket_passes_the_proxy_in_both_directions() {
     let fixture = Fixture::new().await;
     let script = "
 python3 - <<'EOF'
@@ -31,7 +31,7 @@ EOF";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn trailers_and_grpc_come_through() {
+async fn trailers_and_grpc_pass_the_proxy() {
     let fixture = Fixture::new().await;
     let script = "
 curl -sS --http2 -D - https://open.test/trailers | tr -d '\\r' | grep -c '^x-checksum: abc'

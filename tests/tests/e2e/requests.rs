@@ -22,7 +22,7 @@ fn curl(arguments: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_allowed_request_reaches_the_origin_and_is_logged() {
+async fn allowed_request_reaches_the_origin_and_is_logged() {
     let fixture = Fixture::new().await;
     let ran = fixture.run(POLICY, &curl("https://open.test/hello")).await;
     assert_eq!(ran.stdout, "hello from open.test\n\n200\n", "{}", ran.stderr);
@@ -36,7 +36,7 @@ async fn an_allowed_request_reaches_the_origin_and_is_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
+async fn blocked_request_gets_403_with_the_reason_and_the_fix() {
     let fixture = Fixture::new().await;
     let script = [
         curl("https://evil.test/steal"),
@@ -77,7 +77,7 @@ async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_that_fails_is_502_with_the_reason_and_an_error_line() {
+async fn failed_upstream_gets_502_with_the_reason_and_an_error_line() {
     let fixture = Fixture::new().await;
     let script =
         ["down.test", "nx.test", "wrong-certificate.test"].map(|host| curl(&format!("https://{host}/api")));
@@ -95,7 +95,7 @@ async fn an_upstream_that_fails_is_502_with_the_reason_and_an_error_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_leads_to_a_private_address_is_refused() {
+async fn name_resolving_to_a_private_address_is_refused() {
     let fixture = Fixture::new().await;
     let script =
         ["private.test", "loopback.test", "metadata.test"].map(|host| curl(&format!("http://{host}/")));
@@ -107,7 +107,7 @@ async fn a_name_that_leads_to_a_private_address_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_without_an_exception_even_the_world_is_refused() {
+async fn control_test_network_without_an_exception_is_refused() {
     let mut config = e2e_tests::fixture::config(&e2e_tests::fixture::state_dir());
     config.upstream.allow_addresses.clear();
     let fixture = Fixture::with(config).await;
@@ -124,7 +124,7 @@ async fn the_control_without_an_exception_even_the_world_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_a_container_says_can_forge_a_line_of_the_log() {
+async fn requests_cannot_forge_log_lines() {
     let fixture = Fixture::new().await;
     let script = "
 python3 - <<'EOF'

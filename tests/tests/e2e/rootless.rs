@@ -5,7 +5,7 @@ use e2e_tests::setting::Setting;
 use sandbox::{ByteSize, ContainerError, Cpus, Input, ResourceLimits, SandboxError};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
+async fn limit_holds_or_its_error_names_the_missing_support() {
     let fixture = Fixture::new().await;
     let none = ResourceLimits::default;
     // What the kernel says inside: in the files of version 1 of control groups, or in the one of
@@ -46,7 +46,7 @@ async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
 /// A proxy of an engine without root reaches the host under names of its engine's. Only what the
 /// operator opens is connected to.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_proxy_connects_to_the_host_only_where_it_is_opened() {
+async fn proxy_refuses_addresses_of_the_host_unless_allowed() {
     let mut config = fixture::config(&fixture::state_dir());
     config.upstream.allow_addresses = vec!["203.0.113.0/27".parse().expect("the world without the host")];
     let fixture = Fixture::with(config).await;

@@ -122,7 +122,7 @@ async fn run(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_of_the_host_is_reached_by_its_name() {
+async fn database_of_the_host_is_reached_by_its_name() {
     let fixture = Fixture::new().await;
     let database = Server::postgres();
     let service = database.service("db").port(5432).expect("a good port");
@@ -149,7 +149,7 @@ EOF";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cache_of_the_host_is_reached_by_its_name() {
+async fn cache_of_the_host_is_reached_by_its_name() {
     let fixture = Fixture::new().await;
     let cache = Server::redis();
     let service = cache.service("cache").port(6379).expect("a good port");
@@ -172,7 +172,7 @@ async fn a_cache_of_the_host_is_reached_by_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_decides_about_requests_to_an_http_service() {
+async fn policy_decides_requests_to_an_http_service() {
     let fixture = Fixture::new().await;
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("mcp.sock");
@@ -280,7 +280,7 @@ fn udp_service() -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scan_of_all_ports_finds_what_was_named_and_nothing_else() {
+async fn scan_of_all_ports_finds_only_named_services() {
     let fixture = Fixture::new().await;
     let cache = Server::redis();
     let service = cache.service("cache").port(6379).expect("a good port");
@@ -318,7 +318,7 @@ async fn a_scan_of_all_ports_finds_what_was_named_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_that_a_task_made_leads_to_no_socket() {
+async fn link_made_by_a_task_reaches_no_socket() {
     let fixture = Fixture::new().await;
     let tree = tempfile::tempdir().expect("a folder");
     let elsewhere = tempfile::tempdir().expect("a folder");

@@ -63,7 +63,7 @@ fn log(fixture: &Fixture) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn down_opens_public_hosts_for_a_time_and_nothing_else() {
+async fn lowered_shield_opens_only_public_hosts_for_a_limited_time() {
     let fixture = Fixture::new().await;
     let real = unique("ghp_", 36);
     let headers = injection(&["named.shield.test"], &["authorization"]);
@@ -139,7 +139,7 @@ async fn down_opens_public_hosts_for_a_time_and_nothing_else() {
 
 /// The control is the test above, where `upstream.allow_addresses` has the network of the world.
 #[tokio::test(flavor = "multi_thread")]
-async fn while_it_is_down_an_address_that_is_not_public_is_refused() {
+async fn lowered_shield_refuses_addresses_that_are_not_public() {
     let mut config = fixture::config(&fixture::state_dir());
     config.upstream.allow_addresses.clear();
     let fixture = Fixture::with(config).await;
@@ -161,7 +161,7 @@ async fn while_it_is_down_an_address_that_is_not_public_is_refused() {
 /// A request that begins after a change is confirmed is judged by what that change put in force,
 /// while others go on over connections that are older than it.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_changes_under_load_and_no_request_is_judged_by_what_was_before() {
+async fn confirmed_change_under_load_applies_to_every_later_request() {
     let fixture = Fixture::new().await;
     let load = "for host in a b; do curl -s -o /dev/null --rate 20/s \"https://$host.flip.test/load/[1-100000]\" & done; ";
     let script = format!("{load}{SCRIPT}; kill %1 %2");

@@ -84,7 +84,7 @@ fn is_verified(folder: &Path, line: &str, verify: &str, object: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_made_inside_is_verified_outside() {
+async fn commit_signed_inside_is_verified_outside() {
     let fixture = Fixture::new().await;
     let (keys, line) = keys(&fixture, "commits").await;
     let (_, other) = self::keys(&fixture, "others").await;
@@ -116,7 +116,7 @@ async fn a_commit_made_inside_is_verified_outside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_signs_nothing_else_and_shows_no_key() {
+async fn agent_signs_only_commits_and_reveals_no_key() {
     let fixture = Fixture::new().await;
     let (keys, _) = keys(&fixture, "hostile").await;
     let events = Arc::<Mutex<Vec<SignEvent>>>::default();
@@ -160,7 +160,7 @@ grep -rl 'PRIVATE KEY' /run /root /tmp /etc/ssh 2>/dev/null || echo none"
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_of_an_executor_sign_as_another_user_than_root() {
+async fn commands_of_an_executor_sign_without_root() {
     let fixture = Fixture::new().await;
     let (keys, line) = keys(&fixture, "executor").await;
     let tree = fixture.folder().join("repo");
@@ -184,7 +184,7 @@ async fn commands_of_an_executor_sign_as_another_user_than_root() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_ends_with_its_execution_and_leaves_nothing() {
+async fn agent_ends_with_its_execution_and_leaves_nothing() {
     let fixture = Fixture::new().await;
     let (keys, _) = keys(&fixture, "ends").await;
     let isolation = Isolation { read_only_root: true, ..Isolation::agent() };
@@ -201,7 +201,7 @@ async fn an_agent_ends_with_its_execution_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addresses_of_ssh_work_where_a_token_of_that_host_is_masked() {
+async fn ssh_urls_are_rewritten_for_hosts_with_a_masked_token() {
     let (host, other) = ("over-https.git.test", "unmasked.git.test");
     let fixture = Fixture::new().await;
     let token = unique("ghp_", 36);

@@ -180,7 +180,7 @@ fn targets(first: &Waiting, second: &Waiting, service: &HostService, sink: &UdpS
 const REACHED: [&str; 1] = ["origin"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_reaches_public_hosts_and_neither_the_host_nor_private_networks_nor_others() {
+async fn proxy_reaches_public_hosts_and_no_host_private_network_or_other_proxy() {
     let (first_bed, second_bed) = (fixture().await, fixture().await);
     let (first, second) = tokio::join!(Waiting::start(&first_bed), Waiting::start(&second_bed));
     let (service, sink) = (HostService::start(), UdpSink::bind(SINK));
@@ -224,7 +224,7 @@ async fn it_reaches_public_hosts_and_neither_the_host_nor_private_networks_nor_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_has_no_capability_and_can_get_none() {
+async fn proxy_has_no_capability_and_cannot_gain_one() {
     let fixture = fixture().await;
     let waiting = Waiting::start(&fixture).await;
     let began_with = waiting.fact("/EffectiveCaps");

@@ -12,7 +12,7 @@ const ANY: &str = "domains: [api.anthropic.com]\nvendor_tools: {web_search: any,
                    files_by_url: any, other: any}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claude_code_goes_on_without_the_search_that_the_policy_does_not_allow() {
+async fn claude_code_continues_without_a_forbidden_search() {
     for (policy, seen, line) in [
         (NONE, "The request has no tools", "-> 200 [removed: web_search]"),
         (REFUSE, "runs at the model's vendor", "-> 403 [reason: vendor_tool]"),

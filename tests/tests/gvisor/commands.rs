@@ -12,7 +12,7 @@ use super::fixture::{run, spec};
 use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_has_a_kernel_of_its_own_its_streams_and_its_exit_code() {
+async fn command_has_its_own_kernel_streams_and_exit_code() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let script = "dmesg | grep -c 'Starting gVisor'; cat /proc/version; cat; echo complaint >&2; exit 3";
@@ -30,7 +30,7 @@ async fn a_command_has_a_kernel_of_its_own_its_streams_and_its_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_limit_ends_what_ignores_signals() {
+async fn time_limit_ends_a_command_ignoring_signals() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let script = "trap '' TERM INT; setsid sleep 300 & echo before; while true; do sleep 300; done";
@@ -49,7 +49,7 @@ async fn a_time_limit_ends_what_ignores_signals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mounts_are_what_was_asked_for() {
+async fn mounts_are_as_requested() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let [kept, shared] = ["kept", "shared"].map(|name| {
@@ -75,7 +75,7 @@ async fn mounts_are_what_was_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gvisor_is_had_when_demanded_and_nothing_else_is() {
+async fn demanded_gvisor_is_used_and_other_runtimes_are_refused() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     assert_eq!(run(&fixture, "echo ran").await.stdout, "ran\n");

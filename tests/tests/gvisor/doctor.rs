@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doctor_warns_and_its_trial_run_works() {
+async fn doctor_warns_and_its_trial_run_succeeds() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let setting = Setting::of_this_run();

@@ -23,7 +23,7 @@ async fn run(executor: &Executor, command: &str) -> ExecResult {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_run_as_nobody_in_particular_and_start_others() {
+async fn commands_run_unprivileged_and_start_processes() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
@@ -39,7 +39,7 @@ async fn commands_run_as_nobody_in_particular_and_start_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
+async fn timeout_ends_a_command_and_keeps_its_output() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
@@ -56,7 +56,7 @@ async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
 /// Unlike the host's kernel, gVisor's lets a container end its own first process. No other process
 /// is hit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_kills_the_supervisor_ends_its_container_and_the_next_has_another() {
+async fn command_killing_the_supervisor_ends_its_container_and_the_next_gets_a_new_one() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
@@ -69,7 +69,7 @@ async fn a_command_that_kills_the_supervisor_ends_its_container_and_the_next_has
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_demand_there_is_an_error_that_says_so() {
+async fn gvisor_engine_without_the_demand_is_refused() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, Isolation::untrusted());

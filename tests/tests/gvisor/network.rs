@@ -7,7 +7,7 @@ use super::fixture::{in_gvisor, spec};
 use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_allowed_passes_what_is_not_is_refused_and_both_are_logged() {
+async fn allowed_and_blocked_requests_are_decided_and_logged() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let script = "for url in https://open.test/hello https://evil.test/steal; do curl -sS --max-time 20 -w '\\n%{http_code}\\n' $url; done; \
@@ -29,7 +29,7 @@ async fn what_is_allowed_passes_what_is_not_is_refused_and_both_are_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_without_the_hook_is_an_error_and_not_a_network_with_ipv6() {
+async fn engine_without_the_hook_is_refused() {
     let fixture = Fixture::new().await;
     let _gone = hook::Gone::now();
     // A network of its own needs none.

@@ -38,7 +38,7 @@ async fn check(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_guarantees_for_an_agent_that_do_not_hold_are_these() {
+async fn only_known_guarantees_for_an_agent_fail() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let network = fixture::network("domains: [open.test]");
@@ -48,7 +48,7 @@ async fn the_guarantees_for_an_agent_that_do_not_hold_are_these() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_guarantees_for_the_untrusted_that_do_not_hold_are_these() {
+async fn only_known_guarantees_for_the_untrusted_fail() {
     let _hook = hook::stays();
     let fixture = Fixture::new().await;
     let more = [

@@ -11,7 +11,7 @@ const FILL: &str = "said=$(head -c 256M /dev/zero 2>&1 > /fill); echo \"${said##
                     rm /fill; echo after > /small && cat /small";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_fills_its_limit_and_nothing_else() {
+async fn task_fills_its_limit_and_nothing_else() {
     let fixture = Fixture::new().await;
     let limited = fixture.run_spec(bounded(&fixture, &["bash", "-c", FILL], 64 * MIB).await).await;
     assert_eq!(limited.code, 0, "{limited:?}");
@@ -29,7 +29,7 @@ async fn a_task_fills_its_limit_and_nothing_else() {
 
 /// Two at once, one of them full to the end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_task_does_not_disturb_another() {
+async fn full_task_does_not_disturb_another() {
     let fixture = Fixture::new().await;
     let script = "cat /dev/zero > /fill 2>/dev/null; echo full; read -r line; echo \"$line\"";
     let spec = bounded(&fixture, &["bash", "-c", script], 32 * MIB).await;
@@ -49,7 +49,7 @@ async fn a_full_task_does_not_disturb_another() {
 
 /// Names take room too, and a quota of btrfs counts it.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_without_content_are_bounded_too() {
+async fn empty_files_are_bounded() {
     let script = "mkdir /many && python3 -c '\n\
         for number in range(120000):\n\
         \x20 try: open(f\"/many/a-name-that-takes-some-room-{number}\", \"x\").close()\n\
@@ -65,7 +65,7 @@ async fn files_without_content_are_bounded_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_that_the_image_exceeds_is_an_error_with_the_field() {
+async fn limit_below_the_image_size_is_refused_with_its_field() {
     let fixture = Fixture::new().await;
     let spec = CommandSpec::new("small", fixture.image.clone(), ["true"])
         .limits(ResourceLimits::default().disk(ByteSize::new(MIB)));

@@ -21,7 +21,7 @@ const SUBVOLUME: &str = "import fcntl, os, struct\n\
     print(written >= 128 << 20)";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_subvolume_can_be_made_beside_the_quota() {
+async fn subvolume_outside_the_quota_cannot_be_created() {
     let fixture = Fixture::new().await;
     let command = ["python3", "-c", SUBVOLUME];
     let spec = bounded(&fixture, &command, 32 * MIB).await;
@@ -39,7 +39,7 @@ async fn no_subvolume_can_be_made_beside_the_quota() {
 
 /// What an image declares as a volume lies outside of the container.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_with_a_volume_is_an_error() {
+async fn image_with_a_volume_is_refused() {
     let fixture = Fixture::new().await;
     let image = Setting::of_this_run().image.as_str();
     let reference = format!("localhost/quota-volume:{}", std::process::id());

@@ -52,8 +52,8 @@ const QUOTA: &str = "binary_id(e2e-tests::quota)";
 
 /// Promises 1 to 6 and 9 of SECURITY.md, on podman 5.
 const FAST: [&str; 27] = [
-    "asking::an_answer_opens_no_private_address",
-    "asking::once_always_and_no",
+    "asking::answer_opens_no_private_address",
+    "asking::answers_once_always_and_no",
     "command_line::auto::",
     "command_line::exec::",
     "command_line::exec_in_run::",
@@ -82,40 +82,40 @@ const FAST: [&str; 27] = [
 ];
 /// The tests that [`FAST`] leaves to the matrix, since they are slow or need third-party servers.
 const SLOW: [&str; 4] = [
-    "isolation::names_that_podman_gives_the_host_lead_nowhere",
-    "isolation::the_hosts_services_are_unreachable_over_ipv6_link_local",
-    "services::a_cache_of_the_host",
-    "services::a_database_of_the_host",
+    "isolation::host_services_are_unreachable_over_ipv6_link_local",
+    "isolation::podman_names_of_the_host_are_unreachable",
+    "services::cache_of_the_host",
+    "services::database_of_the_host",
 ];
 /// The fast tests on podman 4: containment that depends on podman's version.
 const FAST_ON_4: [&str; 10] = [
     "hardening::rights::capabilities_and_no_new_privileges",
-    "image_builds::reach::nothing_else_can_be_reached_from_a_step",
+    "image_builds::reach::step_reaches_nothing_else",
     "isolation::datagrams_to_the_host",
+    "isolation::host_services_are_unreachable_over_ipv4",
     "isolation::only_three_ports",
-    "isolation::the_hosts_services_are_unreachable_over_ipv4",
     "isolation::udp_and_icmp_to_the_outside",
     "lifecycle::instances::kill_9",
-    "requests::an_allowed_request",
-    "taken_over::it_reaches_public_hosts",
+    "requests::allowed_request",
+    "taken_over::proxy_reaches_public_hosts",
     "verify::holds::every_guarantee_for_an_agent",
 ];
 /// The fast tests on an engine of an ordinary user.
 const FAST_ROOTLESS: [&str; 10] = [
     "command_line::care::doctor",
     "command_line::run::exit_code_and_streams",
-    "credentials::scope::to_a_host_out_of_scope",
-    "executor::behaviour::the_root_cannot_be_written",
+    "credentials::scope::host_out_of_scope",
+    "executor::behaviour::root_is_read_only",
+    "isolation::host_services_are_unreachable_over_ipv4",
     "isolation::only_three_ports",
-    "isolation::the_hosts_services_are_unreachable_over_ipv4",
     "rootless::",
-    "services::a_link_that_a_task_made",
-    "taken_over::it_reaches_public_hosts",
+    "services::link_made_by_a_task",
+    "taken_over::proxy_reaches_public_hosts",
     "verify::holds::every_guarantee_for_the_untrusted",
 ];
 /// The tests that depend on whether root runs the engine.
 const ROOTLESS: [&str; 16] = [
-    "agent::a_tool_call",
+    "agent::tool_call",
     "command_line::care::doctor",
     "command_line::run::",
     "credentials::scope::",
@@ -127,26 +127,26 @@ const ROOTLESS: [&str; 16] = [
     "hardening::process::",
     "isolation::",
     "rootless::",
-    "services::a_link",
-    "services::the_policy_decides",
+    "services::link_made_by_a_task",
+    "services::policy_decides",
     "taken_over::",
     "verify::",
 ];
 /// Parts of the names of tests in [`ROOTLESS`] that are left out; CONTRIBUTING.md explains why.
 const NEED_ROOT: [&str; 14] = [
-    "a_fork_bomb_ends",
-    "a_refusal_of_processes",
+    "able_to_raise_its_limits",
+    "added_capabilities",
+    "added_devices",
     "cannot_be_pinged",
-    "could_raise_its_limits",
     "datagrams_to_the_host",
-    "devices_names_of_the_host_and_limits",
     "every_guarantee_for_an_agent",
+    "fork_bomb_ends",
     "internal_network_reaches_the_host",
-    "is_looked_after",
+    "is_checked_for_tampering",
     "link_local",
-    "more_capabilities",
-    "shares_the_host",
-    "swap_is_none",
+    "process_refusal",
+    "sharing_host_namespaces",
+    "swap_is_disabled",
     "udp_and_icmp",
 ];
 /// The tests that depend on podman's version: how it creates, limits, enters, builds and removes
@@ -169,7 +169,7 @@ const ON_PODMAN_4: [&str; 28] = [
     "reliability::bridges::",
     "reliability::leftovers::",
     "reliability::monitor::",
-    "requests::an_allowed_request",
+    "requests::allowed_request",
     "resources::disk::",
     "resources::events::",
     "resources::mounts::",
@@ -190,8 +190,8 @@ pub(super) const NEED_FETCHED: [&str; 7] = [
     "command_line::other_agents::",
     "credentials::clients::",
     "mcp::",
-    "services::a_cache_of_the_host",
-    "services::a_database_of_the_host",
+    "services::cache_of_the_host",
+    "services::database_of_the_host",
 ];
 /// Beginnings of the names of tests that need an S3 server.
 pub(super) const NEED_S3: [&str; 1] = ["credentials::s3::"];
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn name_without_a_test_is_found() {
-        let names = BTreeSet::from(["rootless::a_limit_holds".to_owned()]);
+        let names = BTreeSet::from(["rootless::limit_holds".to_owned()]);
         assert_eq!(missing(["rootless::", "limit"].iter(), &names), None);
         assert_eq!(missing(["rootless::", "isolation::"].iter(), &names), Some("isolation::"));
     }

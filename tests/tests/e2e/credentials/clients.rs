@@ -97,7 +97,7 @@ git ls-remote origin refs/heads/from-the-address | grep -q $(git rev-parse HEAD)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn git_clones_and_pushes_with_a_header_of_its_own() {
+async fn git_clones_and_pushes_with_a_custom_header() {
     Client {
         host: "header.git.test",
         header: "authorization",
@@ -114,7 +114,7 @@ git push -q origin +HEAD:refs/heads/from-a-header; echo pushed",
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curl_with_a_bearer_token() {
+async fn curl_authenticates_with_a_bearer_token() {
     Client {
         host: "bearer.curl.test",
         header: "authorization",
@@ -128,7 +128,7 @@ async fn curl_with_a_bearer_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curl_over_http_1_with_a_user() {
+async fn curl_over_http_1_authenticates_with_a_user() {
     Client {
         host: "user.curl.test",
         header: "authorization",
@@ -142,7 +142,7 @@ async fn curl_over_http_1_with_a_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn python_with_an_api_key() {
+async fn python_authenticates_with_an_api_key() {
     Client {
         host: "key.python.test",
         header: "x-api-key",
@@ -160,7 +160,7 @@ print(httpx.get('https://key.python.test/', headers=headers).text, end='')\"",
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn node_with_a_private_token() {
+async fn node_authenticates_with_a_private_token() {
     Client {
         host: "private.node.test",
         header: "private-token",
@@ -177,7 +177,7 @@ fetch('https://private.node.test/', {headers}).then(r => r.text()).then(console.
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn npm_with_a_token_in_its_settings() {
+async fn npm_authenticates_with_a_token_in_its_settings() {
     Client {
         host: "token.npm.test",
         header: "authorization",
@@ -193,7 +193,7 @@ node /npm/bin/npm-cli.js install demo > /dev/null; node -e \"console.log(require
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pip_with_a_token_in_the_address() {
+async fn pip_authenticates_with_a_token_in_the_address() {
     Client {
         host: "token.pypi.test",
         header: "authorization",
@@ -209,7 +209,7 @@ PYTHONPATH=/tmp/site python3 -c 'import demo; print(demo.GREETING)'",
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claude_code_with_a_masked_api_key() {
+async fn claude_code_authenticates_with_a_masked_api_key() {
     let key = unique("sk-ant-api03-", 95);
     let lock = Lock::Header("x-api-key".into(), key.clone());
     claude_code_with("api.anthropic.test", "ANTHROPIC_API_KEY", &key, lock).await;
@@ -217,7 +217,7 @@ async fn claude_code_with_a_masked_api_key() {
 
 /// What `claude setup-token` makes.
 #[tokio::test(flavor = "multi_thread")]
-async fn claude_code_with_the_masked_token_of_a_subscription() {
+async fn claude_code_authenticates_with_a_masked_subscription_token() {
     let token = unique("sk-ant-oat01-", 95);
     claude_code_with("oauth.anthropic.test", "CLAUDE_CODE_OAUTH_TOKEN", &token, Lock::Bearer(token.clone()))
         .await;

@@ -39,7 +39,7 @@ async fn check(script: &str, times: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_header_a_cookie_a_redirect_and_an_error_page() {
+async fn value_in_headers_cookies_redirects_and_error_pages_is_masked() {
     check(
         "ask -D - -o /dev/null https://head.mirror.test/mirror/header
 ask -D - -o /dev/null https://head.mirror.test/mirror/cookie
@@ -52,7 +52,7 @@ ask --http1.1 -D - -o /dev/null https://head.mirror.test/mirror/header",
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_body_also_a_compressed_one_and_also_within_base64() {
+async fn value_in_plain_compressed_and_base64_bodies_is_masked() {
     check(
         "ask https://body.mirror.test/mirror/body/ | python3 -c '
 import base64, sys
@@ -68,7 +68,7 @@ done",
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_an_event_which_arrives_while_the_stream_is_open() {
+async fn value_in_an_event_is_masked_while_the_stream_is_open() {
     let fixture = Fixture::new().await;
     for strict in [true, false] {
         let (real, surrogate, secrets) = secret(strict);
@@ -94,7 +94,7 @@ async fn in_an_event_which_arrives_while_the_stream_is_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_key_that_signs_nothing_comes_back_either() {
+async fn no_part_of_a_signing_key_is_echoed() {
     const HOST: &str = "echo.ap-south-1.amazonaws.com";
     let fixture = Fixture::new().await;
     let key = AwsKey::generate(true);

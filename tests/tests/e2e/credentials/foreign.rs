@@ -52,7 +52,7 @@ fn hold(lines: &[String], text: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_second_line_it_is_removed() {
+async fn foreign_token_in_a_second_header_line_is_removed() {
     let surrogate = "-H \"Authorization: Bearer $TOKEN\"";
     let foreign = "-H 'Authorization: Bearer attackers-own'";
     for (name, arguments) in [
@@ -71,7 +71,7 @@ async fn in_a_second_line_it_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn as_the_other_half_of_basic_credentials_it_is_removed() {
+async fn foreign_half_of_basic_credentials_is_removed() {
     for (name, pattern, arguments) in [
         ("user", "x-access-token", "-u \"attackers-own:$TOKEN\""),
         ("password", "x-access-token", "-u \"$TOKEN:attackers-own\""),
@@ -89,7 +89,7 @@ async fn as_the_other_half_of_basic_credentials_it_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signature_by_a_key_of_the_attackers_is_removed() {
+async fn signature_by_a_foreign_key_is_removed() {
     let fixture = Fixture::new().await;
     let (real, own) = (AwsKey::generate(false), AwsKey::generate(false));
     let script = format!(

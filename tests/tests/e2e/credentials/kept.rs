@@ -77,7 +77,7 @@ async fn arrived(host: &str, value: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_task_goes_on_with_the_value_that_was_read_again() {
+async fn running_task_continues_with_the_renewed_value() {
     let (first, second) = (unique("ghp_", 36), unique("ghp_", 36));
     let (host, keeper) = ("kept-ttl.test", Keeper::new(&first));
     let project = project(host, &format!("{}, ttl: 5s", command(&keeper.program())));
@@ -96,7 +96,7 @@ async fn a_running_task_goes_on_with_the_value_that_was_read_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_that_is_refused_is_read_again_although_it_has_no_ttl() {
+async fn refused_value_without_ttl_is_read_again() {
     let (first, second) = (unique("ghp_", 36), unique("ghp_", 36));
     let (host, keeper) = ("kept-401.test", Keeper::new(&first));
     World::shared().lock(host, Lock::Bearer(second.clone()));
@@ -124,7 +124,7 @@ echo $code; [ $code = 200 ] && exit 0; sleep 0.2; done; exit 9"
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_trusted_is_neither_run_nor_read() {
+async fn untrusted_value_source_is_neither_run_nor_read() {
     let keeper = Keeper::new(&unique("ghp_", 36));
     let project = project("kept-trust.test", &command(&keeper.program()));
     for arguments in [&["run", "--", "true"][..], &["agent", "hello"]] {
@@ -142,7 +142,7 @@ async fn what_is_not_trusted_is_neither_run_nor_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_or_file_that_a_task_could_have_written_is_refused_although_it_is_trusted() {
+async fn value_source_writable_by_tasks_is_refused_even_if_trusted() {
     let host = "kept-planted.test";
     let planted = |value: &str| {
         let project = project(host, value);
@@ -174,7 +174,7 @@ async fn a_program_or_file_that_a_task_could_have_written_is_refused_although_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_and_a_failing_program() {
+async fn file_is_read_and_a_failing_program_is_reported() {
     let (host, value) = ("kept-file.test", unique("ghp_", 36));
     let keeper = Keeper::new(&value);
     let script =
@@ -220,7 +220,7 @@ fn forge(host: &'static str, tokens: Vec<String>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_github_app_makes_tokens_and_its_key_stays_here() {
+async fn github_app_mints_tokens_and_its_key_stays_on_the_host() {
     let key = include_str!("../../../../crates/logins/src/github_app/test-key.pem");
     let (first, second) = (unique("ghs_", 36), unique("ghs_", 36));
     let (host, keeper) = ("kept-app.test", Keeper::new(key));

@@ -120,17 +120,17 @@ async fn with_surrogates(region: &'static str, command: &[String], steps: usize)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_aws_command_line_has_the_surrogate_only() {
+async fn aws_cli_works_with_the_surrogate_only() {
     with_surrogates("eu-north-1", &command_line("bucket", LARGE), 7).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boto3_has_the_surrogate_only() {
+async fn boto3_works_with_the_surrogate_only() {
     with_surrogates("eu-south-1", &python(BOTO3, &["bucket", LARGE]), 18).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_signs_chunks_and_trailers_has_the_surrogate_only() {
+async fn client_signing_chunks_and_trailers_works_with_the_surrogate_only() {
     let fixture = Fixture::new().await;
     let server = S3::start("eu-central-1", false);
     let secrets = surrogates(&server);
@@ -149,7 +149,7 @@ async fn a_client_that_signs_chunks_and_trailers_has_the_surrogate_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_temporary_key_has_a_session_token_that_the_container_never_sees() {
+async fn session_token_of_a_temporary_key_never_enters_the_container() {
     let (fixture, server) = (Fixture::new().await, S3::start("eu-west-1", true));
     let secrets = surrogates(&server);
     assert_eq!(secrets.env_vars().len(), 3);
@@ -168,7 +168,7 @@ async fn a_temporary_key_has_a_session_token_that_the_container_never_sees() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_with_the_real_key_in_the_container_the_same_works_without_the_signer() {
+async fn control_real_key_in_the_container_works_without_the_signer() {
     let fixture = Fixture::new().await;
     for (region, temporary, command, steps) in [
         ("eu-west-2", false, command_line("bucket", SMALLER), 7),
@@ -184,7 +184,7 @@ async fn the_control_with_the_real_key_in_the_container_the_same_works_without_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_without_the_signer_the_server_refuses_the_surrogate() {
+async fn control_surrogate_without_the_signer_is_refused() {
     let fixture = Fixture::new().await;
     for (region, temporary) in [("us-west-1", false), ("us-west-2", true)] {
         let server = S3::start(region, temporary);

@@ -53,7 +53,7 @@ impl Used {
 const BEARER: &str = "-H \"Authorization: Bearer $TOKEN\"";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn to_a_host_out_of_scope_the_surrogate_goes() {
+async fn host_out_of_scope_receives_the_surrogate() {
     let script =
         format!("curl -sS {BEARER} https://in.scope.test/; curl -sS {BEARER} https://out.scope.test/");
     let used = with(injection(&["in.scope.test"], &["authorization"]), &script).await;
@@ -66,7 +66,7 @@ async fn to_a_host_out_of_scope_the_surrogate_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_path_query_body_and_other_headers_it_stays_what_it_is() {
+async fn surrogate_in_path_query_body_and_other_headers_is_not_replaced() {
     let script = format!(
         "curl -sS https://places.scope.test/$TOKEN; curl -sS \"https://places.scope.test/?token=$TOKEN\"
 curl -sS -H \"X-Other: $TOKEN\" https://places.scope.test/
@@ -96,7 +96,7 @@ async fn surrogate_split_over_two_header_lines_is_not_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redirect_that_quotes_the_real_value_brings_the_surrogate_to_the_next_host() {
+async fn redirect_quoting_the_real_value_carries_the_surrogate_to_the_next_host() {
     let script = |from: &str, to: &str| {
         format!("curl -sS -L {BEARER} https://{from}.scope.test/mirror/redirect/{to}.scope.test/landing")
     };

@@ -14,7 +14,7 @@ use super::fixture::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
+async fn supervisor_cannot_be_killed_stopped_or_read() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let script = "kill -9 1; kill -STOP 1; kill -TERM 1; for file in environ fd mem maps; do ls /proc/1/$file/ >/dev/null 2>&1 || \
@@ -28,7 +28,7 @@ async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_kills_its_subreaper_kills_itself_and_what_it_started() {
+async fn command_killing_its_subreaper_ends_with_its_descendants() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let mark = marker(10);
@@ -44,7 +44,7 @@ async fn who_kills_its_subreaper_kills_itself_and_what_it_started() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_bomb_ends_at_its_timeout_and_its_neighbour_lives() {
+async fn fork_bomb_ends_at_its_timeout_and_its_neighbour_survives() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     // Each process starts its successors and goes: whoever kills them one by one runs after them.
@@ -69,7 +69,7 @@ async fn a_fork_bomb_ends_at_its_timeout_and_its_neighbour_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_is_limited_and_the_executor_goes_on() {
+async fn memory_limit_ends_the_command_and_not_the_executor() {
     let fixture = Fixture::new().await;
     let eat = "python3 -c 'x = bytearray(700 << 20); print(len(x))'";
     for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {

@@ -41,7 +41,7 @@ async fn output_and_exit_codes_are_the_commands_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn time_is_limited() {
+async fn command_is_ended_at_its_time_limit() {
     let fixture = Fixture::new().await;
     for mode in MODES {
         let executor = executor(&fixture, config(&fixture).mode(mode));
@@ -56,7 +56,7 @@ async fn time_is_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_root_cannot_be_written_and_nothing_makes_root() {
+async fn root_is_read_only_and_commands_cannot_become_root() {
     let fixture = Fixture::new().await;
     let (hard, soft) = (executor(&fixture, config(&fixture)), executor(&fixture, weak(&fixture)));
     for line in [
@@ -95,7 +95,7 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
 /// No image of ours has `sudo`; this one has a program of that name that makes its caller root
 /// without asking.
 #[tokio::test(flavor = "multi_thread")]
-async fn sudo_gives_nothing() {
+async fn sudo_grants_nothing() {
     let fixture = Fixture::new().await;
     let dockerfile = format!(
         "FROM {}\nRUN cp /usr/bin/env /usr/bin/sudo && chmod 4755 /usr/bin/sudo\n",
@@ -119,7 +119,7 @@ async fn sudo_gives_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_is_room_to_work_in_and_no_network() {
+async fn scratch_space_is_writable_and_the_network_is_absent() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let script = "cd && echo x > home && cat home; echo y > /tmp/y && cat /tmp/y; python3 -c 'print(2+2)'; ls /sys/class/net; \
@@ -133,7 +133,7 @@ async fn there_is_room_to_work_in_and_no_network() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workspace_is_none_for_reading_or_for_writing() {
+async fn workspace_is_read_only_or_writable_as_configured() {
     let fixture = Fixture::new().await;
     let folder = fixture.folder().join("work");
     fs::create_dir(&folder).expect("a folder");
@@ -155,7 +155,7 @@ async fn a_workspace_is_none_for_reading_or_for_writing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn variables_input_and_folder_of_one_command() {
+async fn variables_input_and_folder_apply_to_one_command() {
     let fixture = Fixture::new().await;
     let env = ContainerEnv::default().with("KEPT", "kept").with("CHANGED", "before");
     let executor = executor(&fixture, config(&fixture).env(env));
@@ -184,7 +184,7 @@ async fn variables_input_and_folder_of_one_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_needs_nothing_for_it() {
+async fn executor_needs_nothing_in_the_image() {
     let fixture = Fixture::new().await;
     let files = [("x".to_owned(), b"x".to_vec())].into();
     let empty = ImageSource::build("FROM scratch\nCOPY x /x\n", files);

@@ -16,7 +16,7 @@ use super::fixture::{config, executor, marker, output, processes};
 const CROWD: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_finds_no_room_disturbs_no_other() {
+async fn command_beyond_the_descriptor_limit_disturbs_no_other() {
     let fixture = Fixture::new().await;
     // Room for about a dozen.
     let isolation =

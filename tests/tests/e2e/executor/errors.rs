@@ -15,7 +15,7 @@ async fn failure(fixture: &Fixture, config: ExecutorConfig, words: &[&str]) -> S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_engine_it_is_not_running() {
+async fn missing_engine_is_reported_as_not_running() {
     let state = tempfile::tempdir().expect("a folder");
     let mut config = fixture::config(state.path());
     config.engine = EngineAddress::unix(state.path().join("no.sock"));
@@ -25,7 +25,7 @@ async fn without_an_engine_it_is_not_running() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_is_missing_is_named() {
+async fn missing_image_is_named() {
     let fixture = Fixture::new().await;
     let source = ImageSource::existing("localhost/no-such-image");
     let error = fixture.sandbox.ensure_image(&source).await.expect_err("it is not there");
@@ -37,7 +37,7 @@ async fn an_image_that_is_missing_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_cannot_be_made_says_why() {
+async fn failed_container_creation_reports_the_cause() {
     let fixture = Fixture::new().await;
     let folder = fixture.folder().join("goes");
     std::fs::create_dir(&folder).expect("a folder");
@@ -62,7 +62,7 @@ async fn a_container_that_cannot_be_made_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_command_of_a_sandbox_on_demand_prepares_the_network() {
+async fn first_command_of_an_on_demand_sandbox_prepares_the_network() {
     let fixture = Fixture::new().await;
     let sandbox =
         Sandbox::start(fixture::config(&fixture::state_dir()).on_demand()).await.expect("an engine");
@@ -75,7 +75,7 @@ async fn the_first_command_of_a_sandbox_on_demand_prepares_the_network() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_or_invalid_program_is_reported_as_by_a_shell() {
+async fn missing_or_invalid_program_is_reported_as_by_a_shell() {
     let fixture = Fixture::new().await;
     let error = failure(&fixture, config(&fixture), &["no-such-program", "x"]).await;
     assert_eq!(error.to_string(), "no program `no-such-program` in the image");
@@ -89,7 +89,7 @@ async fn a_missing_or_invalid_program_is_reported_as_by_a_shell() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_network_sandbox_serves_executors_too() {
+async fn network_sandbox_serves_executors() {
     let fixture = Fixture::new().await;
     let get = "curl -s -o /dev/null -w '%{http_code} ' https://open.test/; curl -s -o /dev/null -w '%{http_code}' https://shut.test/";
     let sandboxed = config(&fixture).network(fixture::network("domains: [open.test]"));

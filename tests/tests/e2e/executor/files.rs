@@ -9,7 +9,7 @@ use sandbox::executor::{ExecutorMode, Workspace};
 use super::fixture::{config, executor, output, run};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_bytes_pass_in_and_out() {
+async fn arbitrary_bytes_pass_in_and_out() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
@@ -26,7 +26,7 @@ async fn any_bytes_pass_in_and_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_may_not_do_is_not_done_for_it() {
+async fn file_transfer_has_only_the_rights_of_a_command() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     run(&executor, "mkfifo /tmp/pipe; mkdir /tmp/folder; ln -s /dev/zero /tmp/zero").await;
@@ -53,7 +53,7 @@ async fn what_a_command_may_not_do_is_not_done_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_lead_nowhere_outside_the_container() {
+async fn links_resolve_inside_the_container_only() {
     let fixture = Fixture::new().await;
     let work = fixture.folder().join("work");
     fs::create_dir(&work).expect("a folder");
@@ -83,7 +83,7 @@ async fn links_lead_nowhere_outside_the_container() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_fresh_containers_only_the_workspace_lasts() {
+async fn only_the_workspace_persists_across_fresh_containers() {
     let fixture = Fixture::new().await;
     let work = fixture.folder().join("work");
     fs::create_dir(&work).expect("a folder");

@@ -83,7 +83,7 @@ fn peak_of(status: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_die_with_the_process_that_wanted_them() {
+async fn commands_die_with_the_owning_process() {
     let mark = marker(30);
     let mut example = Example::start(&[&format!("setsid sleep {mark} & sleep {mark}")]);
     // As words of their own, which the example does not have.

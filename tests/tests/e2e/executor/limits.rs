@@ -24,7 +24,7 @@ fn memory_up_to(mib: u32) -> ExecOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_with_too_many_processes_is_killed_with_all_that_left_it() {
+async fn command_above_its_process_limit_is_killed_with_its_orphans() {
     let fixture = Fixture::new().await;
     for (number, mode) in MODES.into_iter().enumerate() {
         let executor = executor(&fixture, config(&fixture).mode(mode));
@@ -56,7 +56,7 @@ async fn a_command_with_too_many_processes_is_killed_with_all_that_left_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_bomb_ends_at_a_limit_of_its_own_and_its_neighbour_lives() {
+async fn fork_bomb_ends_at_its_own_limit_and_its_neighbour_survives() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     // Each process starts its successors and goes.
@@ -99,7 +99,7 @@ print('done')
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_of_all_processes_counts_and_what_they_share_only_once() {
+async fn memory_of_all_processes_counts_and_shared_memory_counts_once() {
     let fixture = Fixture::new().await;
     for mode in MODES {
         let executor = executor(&fixture, config(&fixture).mode(mode));
@@ -133,7 +133,7 @@ async fn memory_of_all_processes_counts_and_what_they_share_only_once() {
 
 /// Each is started by `vfork`: until it runs its program, it has the memory of who starts it.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_starts_many_programs_has_its_memory_once() {
+async fn memory_of_a_parent_counts_once_during_vfork() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let script = "import subprocess\nheld = bytearray(60 << 20)\nfor n in range(300): subprocess.run(['/bin/true'])\nprint('done')";
@@ -143,7 +143,7 @@ async fn who_starts_many_programs_has_its_memory_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_above_the_containers_is_an_error() {
+async fn limit_above_the_containers_is_refused() {
     let fixture = Fixture::new().await;
     let limits = sandbox::ResourceLimits::untrusted();
     let executor = executor(&fixture, config(&fixture).limits(limits));

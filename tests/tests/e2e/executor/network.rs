@@ -14,7 +14,7 @@ const PROXY: &str = "http://proxy.test:3128";
 const SETTINGS: &str = "grep nameserver /etc/resolv.conf; for name in HTTP_PROXY HTTPS_PROXY http_proxy https_proxy; do echo \"$name=${!name-}\"; done";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_sandbox_a_name_server_and_a_proxy_can_be_named() {
+async fn unrestricted_network_accepts_a_name_server_and_a_proxy() {
     let fixture = Fixture::new().await;
     let open = || config(&fixture).network(Network::Unrestricted);
     let named = executor(&fixture, open().dns(SERVER).http_proxy(PROXY));
@@ -40,7 +40,7 @@ async fn without_a_sandbox_a_name_server_and_a_proxy_can_be_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_sandbox_decides_what_answers_neither_can_be_named() {
+async fn other_networks_refuse_a_name_server_and_a_proxy() {
     let fixture = Fixture::new().await;
     let refused = |config: ExecutorConfig| match fixture.sandbox.create_executor(config) {
         Err(SandboxError::Spec(error)) => error.field().to_owned(),

@@ -10,7 +10,7 @@ use super::fixture::{config, executor, output, run, within};
 use super::host::Example;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_ends_are_kept_and_the_gap_is_named() {
+async fn long_output_keeps_both_ends_and_marks_the_gap() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture).output_limit(1000));
     let result = run(&executor, "seq 1 100000; seq 1 10 >&2").await;
@@ -24,7 +24,7 @@ async fn both_ends_are_kept_and_the_gap_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn endless_output_blocks_nothing() {
+async fn endless_output_does_not_block_the_executor() {
     let fixture = Fixture::new().await;
     for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {
         let executor = executor(&fixture, config(&fixture).mode(mode));
@@ -42,7 +42,7 @@ async fn endless_output_blocks_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_gigabytes_take_little_memory_of_the_host() {
+async fn ten_gigabytes_of_output_take_little_host_memory() {
     const GIGABYTES: u64 = 10;
     let line = format!("head -c {GIGABYTES}000000000 /dev/zero | tr '\\0' x; echo end >&2");
     let ended = Example::start(&[&line]).finish();

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::fixture::{config, executor, marker, processes, timed_out_once_begun, until_processes, within};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_has_its_own_streams_code_and_end() {
+async fn parallel_commands_have_their_own_streams_exit_codes_and_ends() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let one = async |number: i32| {
@@ -62,7 +62,7 @@ async fn containers(fixture: &Fixture) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_one_is_not_the_end_of_another() {
+async fn end_of_one_command_does_not_end_another() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let own = marker(201);

@@ -24,7 +24,7 @@ fn count(marker: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_timeout_ends_what_left_the_session_and_was_orphaned() {
+async fn timeout_ends_orphans_and_processes_of_other_sessions() {
     let fixture = Fixture::new().await;
     for (mode, marker) in [(ExecutorMode::Reuse, marker(1)), (ExecutorMode::Fresh, marker(2))] {
         let executor = executor(&fixture, config(&fixture).mode(mode));
@@ -48,7 +48,7 @@ async fn a_timeout_ends_what_left_the_session_and_was_orphaned() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_outlives_a_command_that_ends_by_itself() {
+async fn nothing_outlives_a_command_that_exits() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let mark = marker(3);
@@ -59,7 +59,7 @@ async fn nothing_outlives_a_command_that_ends_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_does_not_wait_ends_its_command() {
+async fn dropped_execution_ends_its_command() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     let mark = marker(4);
@@ -77,7 +77,7 @@ async fn a_caller_that_does_not_wait_ends_its_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cleaning_up_ends_everything_and_can_be_done_twice() {
+async fn cleanup_ends_everything_and_is_idempotent() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
     run(&executor, "touch /tmp/before").await;

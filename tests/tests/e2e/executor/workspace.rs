@@ -48,7 +48,7 @@ fn is_there(folder: &Path) -> [bool; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fresh_container_is_looked_after_before_its_result() {
+async fn fresh_container_is_checked_for_tampering_before_its_result() {
     let fixture = Fixture::new().await;
     let folder = work_tree(&fixture);
     let fresh = executor(&fixture, protected(&fixture, &folder).mode(ExecutorMode::Fresh));
@@ -76,7 +76,7 @@ async fn a_fresh_container_is_looked_after_before_its_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reused_container_is_looked_after_when_it_goes() {
+async fn reused_container_is_checked_for_tampering_at_its_end() {
     let fixture = Fixture::new().await;
     let folder = work_tree(&fixture);
     let reused = executor(&fixture, protected(&fixture, &folder));
@@ -108,7 +108,7 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workspace_without_protection_is_left_alone() {
+async fn workspace_without_protection_is_not_checked() {
     let fixture = Fixture::new().await;
     let folder = work_tree(&fixture);
     for protection in [None, Some(Protection::none())] {
@@ -130,7 +130,7 @@ fn busy<T: std::fmt::Debug>(result: &Result<T, SandboxError>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_belongs_to_the_container_while_it_exists() {
+async fn copy_is_locked_while_its_container_exists() {
     let fixture = Fixture::new().await;
     let folder = work_tree(&fixture);
     let copy_dir = fixture.folder().join("copy");
@@ -167,7 +167,7 @@ async fn a_copy_belongs_to_the_container_while_it_exists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verification_takes_no_mount_that_needs_a_guard() {
+async fn verification_refuses_mounts_that_need_a_guard() {
     let fixture = Fixture::new().await;
     let folder = work_tree(&fixture);
     let guarded = [

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::fixture::{output, run, spec};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_in_memory_have_their_size_rights_and_flags() {
+async fn tmpfs_has_the_requested_size_mode_and_flags() {
     let fixture = Fixture::new().await;
     let small = Tmpfs::new("/small", 1 << 20);
     let open = Tmpfs { mode: 0o700, exec: true, copy_up: true, ..Tmpfs::new("/etc/apt", 1 << 20) };
@@ -28,7 +28,7 @@ async fn files_in_memory_have_their_size_rights_and_flags() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_read_only_root_leaves_writable_is_bounded() {
+async fn writable_paths_of_a_read_only_root_are_bounded() {
     const SIZES: &str = "for place in /tmp /run /var/tmp; do grep \" $place tmpfs\" /proc/mounts | grep -o 'size=[0-9]*k' || echo unbounded; done";
     let fixture = Fixture::new().await;
     let isolation = Isolation { read_only_root: true, ..Isolation::agent() };
@@ -48,7 +48,7 @@ async fn what_a_read_only_root_leaves_writable_is_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shared_memory_has_its_size_or_is_not_there() {
+async fn shared_memory_has_the_requested_size_or_is_absent() {
     let fixture = Fixture::new().await;
     let with = |shm_size| Isolation { shm_size, ..Isolation::agent() };
     let script = "df -k --output=size /dev/shm 2>/dev/null | tail -1 | tr -d ' '; ls -d /dev/shm";
@@ -74,7 +74,7 @@ async fn masked_files_and_folders_are_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_hosts_file_holds_what_was_asked_for_and_nothing_of_the_host() {
+async fn hosts_file_has_the_requested_entries_and_none_of_the_host() {
     let fixture = Fixture::new().await;
     let isolation = Isolation {
         hostname: "box-7".to_owned(),
@@ -102,7 +102,7 @@ async fn the_hosts_file_holds_what_was_asked_for_and_nothing_of_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hosts_file_of_the_callers_own_is_left_alone() {
+async fn hosts_file_of_the_caller_is_unchanged() {
     let fixture = Fixture::new().await;
     let hosts = fixture.folder().join("hosts");
     std::fs::write(&hosts, "10.0.0.8 mine.test\n").expect("a file");
@@ -113,7 +113,7 @@ async fn a_hosts_file_of_the_callers_own_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_file_of_the_engines_leads_to_the_hosts_memory() {
+async fn no_file_of_the_engine_opens_host_memory() {
     // What is not a mount is the image's, on the container's own layer.
     const FILL: &str = "for file in /etc/hosts /etc/hostname /etc/resolv.conf /run/.containerenv; do \
          grep -q \" $file \" /proc/mounts || continue; head -c 1000000 /dev/zero >> $file; \

@@ -11,7 +11,7 @@ const LOOK: &str = "id -u; id -g; grep -E '^(CapBnd|CapEff|NoNewPrivs|Seccomp):'
      touch /etc/x 2>&1; touch /usr/x 2>&1; echo ~; cat /proc/1/comm; ls /sys/class/net; ulimit -Hc; ulimit -Sc";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_writable_for_the_untrusted_is_small_and_executes_nothing() {
+async fn writable_paths_of_the_untrusted_are_small_and_noexec() {
     let fixture = Fixture::new().await;
     let script = "for place in /tmp /home/sandbox /var/tmp /run /dev/shm; do \
          df -k --output=size $place | tail -1 | tr -d ' '; cp /bin/true $place/t && $place/t 2>/dev/null; echo $?; \
@@ -28,7 +28,7 @@ async fn what_is_writable_for_the_untrusted_is_small_and_executes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_an_agent_writes_executes_and_is_root() {
+async fn control_agent_writes_executes_and_is_root() {
     let fixture = Fixture::new().await;
     let seen = output(
         &fixture,
@@ -47,7 +47,7 @@ async fn the_control_an_agent_writes_executes_and_is_root() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_podman_alone_gives_more() {
+async fn control_podman_alone_grants_more() {
     let seen = engine::unverified(
         "grep -E '^NoNewPrivs' /proc/self/status | tr '\\t' ' '; ulimit -Hc; df --output=size /tmp | tail -1",
         &json!({"ReadonlyRootfs": true}),
@@ -92,7 +92,7 @@ async fn limits_for_the_untrusted_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_untrusted_with_a_network_reach_what_the_policy_permits() {
+async fn untrusted_with_a_network_reach_only_permitted_hosts() {
     let fixture = Fixture::new().await;
     let spec = fixture
         .command("domains: [open.test]", &["curl", "-sS", "https://open.test/x"])
@@ -104,7 +104,7 @@ async fn the_untrusted_with_a_network_reach_what_the_policy_permits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_a_command_that_is_refused() {
+async fn refused_command_leaves_nothing() {
     let fixture = Fixture::new().await;
     let before = run(&fixture, Isolation::agent(), "true").await;
     assert_eq!(before.code, 0);

@@ -10,7 +10,7 @@ use sandbox::{ByteSize, Input, Isolation, ResourceLimits};
 use super::fixture::{output, refusal, spec};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_on_processes_hold_and_the_engines_own_stay() {
+async fn ulimits_hold_and_the_others_remain_the_engines() {
     const LIMITS: &str = "ulimit -Sn; ulimit -Hn; ulimit -Hc; ulimit -Hf; ulimit -Hu";
     let fixture = Fixture::new().await;
     let engines: Vec<String> =
@@ -39,7 +39,7 @@ async fn limits_on_processes_hold_and_the_engines_own_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_above_what_the_service_may_set_is_an_error() {
+async fn ulimit_above_the_maximum_of_the_service_is_refused() {
     let fixture = Fixture::new().await;
     let isolation = Isolation {
         // Above what the kernel lets anybody have.
@@ -52,7 +52,7 @@ async fn a_limit_above_what_the_service_may_set_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn swap_is_none_unless_it_is_asked_for() {
+async fn swap_is_disabled_by_default() {
     let fixture = Fixture::new().await;
     // Version 1 of control groups counts both together.
     let script = "cd /sys/fs/cgroup; if [ -e memory.swap.max ]; then cat memory.swap.max; else \
@@ -67,7 +67,7 @@ async fn swap_is_none_unless_it_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stop_signal_comes_first_and_the_end_after_its_time() {
+async fn stop_signal_is_sent_first_and_sigkill_after_its_grace_period() {
     let fixture = Fixture::new().await;
     let stopped = async |stop_signal, stop_timeout, script: &str| {
         let isolation = Isolation { stop_signal, stop_timeout, ..Isolation::agent() };
@@ -93,7 +93,7 @@ async fn the_stop_signal_comes_first_and_the_end_after_its_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pid_1_is_the_engines_unless_it_is_not_wanted() {
+async fn pid_1_is_the_engines_init_unless_disabled() {
     let fixture = Fixture::new().await;
     let with = |init| Isolation { init, ..Isolation::agent() };
     let script = "tr '\\0' ' ' < /proc/1/cmdline";

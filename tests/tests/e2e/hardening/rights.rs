@@ -12,7 +12,7 @@ use super::fixture::{output, refusal, run, spec};
 const STATUS: &str = "grep -E '^(CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr '\\t' ' '";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn capabilities_and_no_new_privileges_are_what_was_asked_for() {
+async fn capabilities_and_no_new_privileges_are_as_requested() {
     let fixture = Fixture::new().await;
     let more = Isolation {
         capabilities: [Capability::NET_RAW, Capability::NET_BIND_SERVICE].into(),
@@ -30,7 +30,7 @@ async fn capabilities_and_no_new_privileges_are_what_was_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_profile_filters_system_calls_and_a_missing_one_is_an_error() {
+async fn seccomp_profile_filters_calls_and_a_missing_one_is_refused() {
     let fixture = Fixture::new().await;
     let profile = fixture.folder().join("profile.json");
     fs::write(
@@ -51,7 +51,7 @@ async fn a_profile_filters_system_calls_and_a_missing_one_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_apparmor_profile_that_cannot_be_in_force_is_an_error() {
+async fn apparmor_profile_that_cannot_be_enforced_is_refused() {
     let fixture = Fixture::new().await;
     let profile = "no-such-profile-of-the-tests".parse().expect("a good name");
     let confined = Isolation { apparmor: Some(profile), ..Isolation::agent() };
@@ -69,7 +69,7 @@ async fn an_apparmor_profile_that_cannot_be_in_force_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_by_name_and_number() {
+async fn user_is_set_by_name_or_number() {
     let fixture = Fixture::new().await;
     let as_user = |user: &str| Isolation { user: Some(user.to_owned()), ..Isolation::agent() };
     for (user, seen) in [("nobody", "65534 65534\n"), ("1234:5678", "1234 5678\n"), ("root", "0 0\n")] {
@@ -80,7 +80,7 @@ async fn users_by_name_and_number() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_of_their_own_are_nobody_on_the_host() {
+async fn private_user_namespace_maps_to_unprivileged_host_users() {
     let fixture = Fixture::new().await;
     let isolation = Isolation {
         user_namespace: UserNamespace::Private { first: 300_000, size: 65_536 },
@@ -111,7 +111,7 @@ async fn users_of_their_own_are_nobody_on_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_runtime_is_a_demand_that_the_engine_meets_or_not() {
+async fn requested_runtime_is_used_or_refused() {
     let fixture = Fixture::new().await;
     let facts = fixture.sandbox.engine_facts().await.expect("the engine answers");
     let own: Runtime = facts.runtime.parse().expect("a runtime that we know");
@@ -132,7 +132,7 @@ async fn a_runtime_is_a_demand_that_the_engine_meets_or_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_nodes_work_and_others_are_not_there() {
+async fn only_requested_device_nodes_exist() {
     let fixture = Fixture::new().await;
     let isolation = Isolation {
         devices: vec![Device::Node { host: "/dev/zero".into(), container: "/dev/another".to_owned() }],
@@ -146,7 +146,7 @@ async fn device_nodes_work_and_others_are_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_described_device_is_there_or_an_error() {
+async fn cdi_device_is_present_or_refused() {
     let fixture = Fixture::new().await;
     let with = |name: &str| Isolation { devices: vec![Device::Cdi(name.to_owned())], ..Isolation::agent() };
     let (field, text) = refusal(&fixture, with("sandbox.test/no-such=all")).await;

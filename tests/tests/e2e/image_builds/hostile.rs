@@ -7,7 +7,7 @@ use sandbox::{ImageSource, Network};
 use super::fixture::{Yard, permitting, probe};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
+async fn instructions_executed_outside_the_sandbox_are_refused() {
     let yard = Yard::new("e2e-build-hostile").await;
     for network in [permitting("domains: [open.test]"), Network::Disabled] {
         for (steps, expected) in [
@@ -48,7 +48,7 @@ async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
 
 /// What an image has its children do is done in a build on it, and in the overlay on it too.
 #[tokio::test(flavor = "multi_thread")]
-async fn triggers_of_an_image_reach_nothing() {
+async fn onbuild_triggers_reach_nothing() {
     let yard = Yard::new("e2e-build-trigger").await;
     let trigger = "COPY probe /probe\nONBUILD RUN chmod 755 /probe; echo outcome $(/probe tcp 203.0.113.254 9); echo interfaces $(grep -c : /proc/net/dev)\n";
     let built = yard.build(Network::Unrestricted, trigger).await;
@@ -63,7 +63,7 @@ async fn triggers_of_an_image_reach_nothing() {
 
 /// What is in the context cannot pass for the folder of authorities, and a step cannot write there.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stage_that_calls_itself_as_the_authorities_changes_nothing() {
+async fn stage_named_like_the_authorities_changes_nothing() {
     let yard = Yard::new("e2e-build-stage").await;
     let image = &e2e_tests::setting::Setting::of_this_run().clients_image;
     let dockerfile = format!(

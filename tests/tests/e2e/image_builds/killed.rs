@@ -66,7 +66,7 @@ async fn dropped(yard: &Yard, network: Network, run: &str, mark: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_steps_end_with_their_owner_and_leave_nothing() {
+async fn steps_end_with_their_owner_and_leave_nothing() {
     let yard = Yard::new("e2e-build-killed").await;
     for (network, mark) in [(permitting("domains: [open.test]"), marker(51)), (Network::Disabled, marker(52))]
     {
@@ -88,7 +88,7 @@ async fn the_steps_end_with_their_owner_and_leave_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_a_step_outside_of_the_sandbox_goes_on() {
+async fn control_step_outside_the_sandbox_outlives_its_client() {
     let yard = Yard::new("e2e-build-goes-on").await;
     let (mark, end) = (marker(53), marker(54));
     let step = format!("sleep {mark}; for i in $(seq 20); do sleep 0.1; done; sleep {end}");

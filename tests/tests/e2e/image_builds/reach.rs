@@ -13,7 +13,7 @@ use super::fixture::{Yard, permitting};
 const HOST: &str = "203.0.113.254";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_reaches_what_the_allowlist_permits_and_all_of_it_is_in_the_log() {
+async fn step_reaches_permitted_hosts_and_every_request_is_logged() {
     let yard = Yard::new("e2e-build-reach").await;
     let built = yard
         .build(
@@ -63,7 +63,7 @@ fn answered(output: &str, address: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_else_can_be_reached_from_a_step() {
+async fn step_reaches_nothing_else() {
     let yard = Yard::new("e2e-build-closed").await;
     let service = HostService::start();
     let attempts = attempts(service.port());
@@ -97,7 +97,7 @@ async fn nothing_else_can_be_reached_from_a_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_without_a_network_says_so_when_a_step_fails() {
+async fn step_without_a_network_fails_to_resolve_hosts() {
     let yard = Yard::new("e2e-build-none").await;
     let built = yard.build(Network::Disabled, "RUN curl -sS --max-time 20 https://open.test/\n").await;
     assert!(built.error().contains("Could not resolve host"), "{built:?}");
@@ -106,7 +106,7 @@ async fn a_build_without_a_network_says_so_when_a_step_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_kernels_other_doors_are_closed_to_steps() {
+async fn steps_cannot_open_foreign_sockets_or_user_namespaces() {
     // Sockets that belong to no network, or open much of the kernel; raw ones; a user namespace of
     // one's own.
     let attempts = "python3 -c 'import socket\n\

@@ -36,7 +36,7 @@ async fn clients_of_many_kinds_trust_the_proxy() {
 /// A package whose installation regenerates the bundle of authorities can be installed: nothing is
 /// mounted over it.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_images_own_authorities_can_be_regenerated() {
+async fn authorities_of_the_image_can_be_regenerated() {
     let yard = Yard::new("e2e-build-update").await;
     let built = yard
         .build(
@@ -49,7 +49,7 @@ async fn the_images_own_authorities_can_be_regenerated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_the_sandbox_is_in_the_image() {
+async fn image_contains_nothing_of_the_sandbox() {
     let yard = Yard::new("e2e-build-clean").await;
     let built = yard
         .build(
@@ -141,7 +141,7 @@ async fn run(yard: &Yard, image: &sandbox::ImageTag, command: &[&str]) -> (i64, 
 /// With another network steps may make another image, so it has another name; the layers come from
 /// the engine's cache where they are the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_allowlist_is_another_image() {
+async fn allowlist_is_part_of_the_image_name() {
     let yard = Yard::new("e2e-build-tags").await;
     let source = || ImageSource::build("FROM scratch\nCOPY probe /probe\n", super::fixture::probe());
     let mut tags = Vec::new();

@@ -74,7 +74,7 @@ impl Drop for Service {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_dies_ends_the_run_with_an_error_and_the_next_start_leaves_nothing() {
+async fn killed_engine_fails_the_run_and_the_next_start_leaves_nothing() {
     let prefix = "e2e-restart";
     let folder = tempfile::tempdir().expect("a folder");
     let engine = Engine::of_this_run();

@@ -100,7 +100,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"hi","sessi
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_fills_the_disk_leaves_a_session_and_goes_on_when_there_is_room() {
+async fn agent_on_a_full_disk_leaves_a_session_and_resumes_with_free_space() {
     let prefix = "e2e-full-agent";
     let (disk, project) = (Disk::new(), Project::with_prefix(prefix));
     let program = project.path().join("claude");
@@ -135,7 +135,7 @@ async fn an_agent_that_fills_the_disk_leaves_a_session_and_goes_on_when_there_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_on_a_full_disk_fails_with_the_reason_and_leaves_nothing() {
+async fn run_on_a_full_disk_reports_the_cause_and_leaves_nothing() {
     let prefix = "e2e-full-run";
     let (disk, project) = (Disk::new(), Project::with_prefix(prefix));
     let filling = disk.here().join("fill");

@@ -108,7 +108,7 @@ const ATTEMPTS: &str = "while true; do curl -s -o /dev/null --max-time 2 https:/
      done > attempts";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_sandbox_process_dies_the_traffic_stops() {
+async fn death_of_the_sandbox_process_stops_the_traffic() {
     let prefix = "e2e-owner";
     let (project, state) = (project(prefix), tempfile::tempdir().expect("a folder"));
     std::fs::write(project.path().join(".sandbox/network-allowlist.yaml"), "domains: [owner.test]\n")
@@ -138,7 +138,7 @@ async fn when_the_sandbox_process_dies_the_traffic_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prefix_of_another_prefix_is_not_its_owner() {
+async fn prefix_of_another_prefix_is_not_its_owner() {
     let state = tempfile::tempdir().expect("a folder");
     let mut short = fixture::config(state.path());
     "e2e-a".clone_into(&mut short.prefix);
@@ -167,7 +167,7 @@ async fn a_prefix_of_another_prefix_is_not_its_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropping_an_execution_leaves_only_what_a_shutdown_removes() {
+async fn dropped_execution_leaves_only_what_a_shutdown_removes() {
     let state = tempfile::tempdir().expect("a folder");
     let mut config = fixture::config(state.path());
     "e2e-drop".clone_into(&mut config.prefix);

@@ -105,7 +105,7 @@ fn with_text(folder: &Path, text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_killed_at_any_step_is_gone_after_the_next_start() {
+async fn run_killed_at_any_step_is_removed_by_the_next_start() {
     let prefix = "e2e-steps-run";
     let project = Project::with_prefix(prefix);
     let real = unique("ghp_", 36);
@@ -144,7 +144,7 @@ const AGENT: &str = r#"cd /root/.claude; echo '{"type":"system","subtype":"init"
 for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; [ $i != 20 ] || [ ! -e hold ] || { touch begun; sleep 600; }; done"#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_killed_at_any_step_leaves_a_session_that_parses() {
+async fn agent_killed_at_any_step_leaves_a_session_that_parses() {
     let prefix = "e2e-steps-agent";
     let project = Project::with_prefix(prefix);
     let stand_in = StandIn::new(&format!("{AGENT}\necho '{RESULT}'"));

@@ -25,7 +25,7 @@ fn bridges(project: &Project) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doctor_reports_a_bridge_without_a_network_and_no_other() {
+async fn doctor_reports_only_bridges_without_a_network() {
     let prefix = "e2e-bridges";
     let project = Project::with_prefix(prefix);
     let (mut task, _output) = project.start("echo ready; sleep 600");

@@ -43,7 +43,7 @@ echo '{RESULT}'"
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_waits_for_who_reads_its_events() {
+async fn agent_waits_for_the_reader_of_its_events() {
     assert_eq!(run(400 * 1024), (EVENTS + 1, true));
     assert!(!run(64 * 1024).1, "the control: the memory was bounded");
 }

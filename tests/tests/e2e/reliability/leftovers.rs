@@ -18,7 +18,7 @@ async fn networks(prefix: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_startup_that_fails_leaves_nothing() {
+async fn failed_startup_leaves_nothing() {
     let prefix = "e2e-startup";
     let (state, empty) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let mut without_proxy = config(&state, prefix);
@@ -41,7 +41,7 @@ async fn a_startup_that_fails_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sweep_removes_an_unused_egress_network() {
+async fn sweep_removes_an_unused_egress_network() {
     let prefix = "e2e-sweep-egress";
     let state = tempfile::tempdir().expect("a folder");
     let first = Sandbox::start(config(&state, prefix)).await.expect("it starts");
@@ -59,7 +59,7 @@ async fn a_sweep_removes_an_unused_egress_network() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_earlier_starts_go() {
+async fn files_of_earlier_starts_are_removed() {
     let state = tempfile::tempdir().expect("a folder");
     let folders = ["identity", "instances"].map(|name| state.path().join(name));
     let left = [folders[0].join("0f0f0f0f"), folders[1].join("0f.new")];

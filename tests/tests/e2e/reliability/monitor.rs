@@ -44,7 +44,7 @@ fn script(seconds: u32) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_whose_monitor_was_killed_is_an_error() {
+async fn command_with_a_killed_monitor_fails() {
     let prefix = "e2e-monitor";
     let project = Project::with_prefix(prefix);
     fs::set_permissions(project.path(), fs::Permissions::from_mode(0o777)).expect("our own folder");
@@ -59,7 +59,7 @@ async fn a_command_whose_monitor_was_killed_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_whose_monitor_was_killed_is_an_error() {
+async fn agent_with_a_killed_monitor_fails() {
     let prefix = "e2e-monitor-agent";
     let project = Project::with_prefix(prefix);
     // Even with its answer given: what it would still have done is not known.

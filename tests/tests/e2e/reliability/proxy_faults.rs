@@ -15,7 +15,7 @@ fn assert_logged(ended: &Ended, level: &str, message: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_that_cannot_mint_a_leaf_says_so() {
+async fn proxy_failing_to_mint_a_leaf_logs_an_error() {
     let ended = run("curl -sS https://no-leaf.open.test/; curl -sS https://open.test/");
     assert_logged(&ended, "WARN", "failed to mint a leaf certificate");
     assert_logged(&ended, "WARN", "host=no-leaf.open.test");
@@ -26,7 +26,7 @@ async fn a_proxy_that_cannot_mint_a_leaf_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_that_loses_a_listener_says_so() {
+async fn proxy_losing_a_listener_logs_an_error() {
     let ended = run(
         "curl -sS https://open.test/; curl -sS https://no-listener.open.test/; curl -sS https://open.test/",
     );

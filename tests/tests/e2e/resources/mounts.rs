@@ -8,7 +8,7 @@ use sandbox::{Mount, SandboxError};
 use super::hostile::{hostile, run};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_sandbox_needs_cannot_be_mounted_over() {
+async fn paths_that_the_sandbox_needs_cannot_be_mounted_over() {
     let fixture = Fixture::new().await;
     let folder = fixture.folder();
     let refused = |target: &str| {
@@ -50,7 +50,7 @@ async fn what_the_sandbox_needs_cannot_be_mounted_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_written_outside_of_the_mounts() {
+async fn nothing_is_written_outside_the_mounts() {
     let fixture = Fixture::new().await;
     let (own, other) = (fixture.folder().join("own"), fixture.folder().join("other"));
     for folder in [&own, &other] {

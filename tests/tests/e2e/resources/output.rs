@@ -20,7 +20,7 @@ fn short() -> ResourceLimits {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
+async fn endless_output_ends_at_the_time_limit_and_is_kept_in_part() {
     let fixture = Fixture::new().await;
     let mut cut = 0;
     for script in ["yes", "tr '\\0' x < /dev/zero", "cat /dev/urandom", "cat /dev/zero >&2"] {
@@ -44,7 +44,7 @@ async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
 /// A gigabyte, in as much memory as the command needs for the ends that it keeps. Ten of them pass
 /// through an executor, where the container itself keeps the ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gigabyte_passes_through_a_command_in_little_memory() {
+async fn gigabyte_of_output_takes_little_memory() {
     const BYTES: u64 = 1_000_000_000;
     let project = Project::new();
     let run = |kibibytes, bytes: u64| {
@@ -79,7 +79,7 @@ async fn session(fixture: &Fixture, script: &str) -> (ExecutionResult, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_an_agent_prints_its_session_stays_whole() {
+async fn session_stays_valid_for_any_output_of_the_agent() {
     let init = r#"{"type":"system","subtype":"init","session_id":"a-b-c"}"#;
     for script in [
         "yes",

@@ -13,7 +13,7 @@ const CROWD: &str = "import subprocess\nn = 0\ntry:\n    for _ in range(300):\n 
     except OSError as error:\n    print(error.errno)\nprint(n)";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_bomb_ends_at_the_limit_of_processes() {
+async fn fork_bomb_ends_at_the_process_limit() {
     let fixture = Fixture::new().await;
     let ran = run(&fixture, &[PYTHON, "-c", CROWD]).await;
     let (error, count) = ran.stdout.trim().split_once('\n').expect("two lines");
@@ -29,7 +29,7 @@ async fn a_fork_bomb_ends_at_the_limit_of_processes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_memory_balloon_bursts_at_the_limit() {
+async fn memory_balloon_is_killed_at_the_limit() {
     let fixture = Fixture::new().await;
     let balloon = "x = bytearray(256 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('inflated')";
     let ran = run(&fixture, &[PYTHON, "-c", balloon]).await;
@@ -41,7 +41,7 @@ async fn a_memory_balloon_bursts_at_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn descriptors_end_at_their_limit() {
+async fn descriptors_are_limited() {
     let fixture = Fixture::new().await;
     let script = "files = []\ntry:\n    while True: files.append(open('/dev/null'))\nexcept OSError as error:\n    print(error.errno, len(files))";
     let with = |number| {
@@ -65,7 +65,7 @@ const ORPHANS: &str = "import os\nfor _ in range(3000):\n    pid = os.fork()\n  
     os._exit(0)\n    os.waitpid(pid, 0)\nprint('done')";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zombies_by_the_thousand_are_reaped() {
+async fn thousands_of_zombies_are_reaped() {
     let fixture = Fixture::new().await;
     let with = |init| {
         let isolation = Isolation { init, ..Isolation::untrusted() };
@@ -90,7 +90,7 @@ fn with_mark(mark: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ignores_signals_and_detaches_ends_with_its_container() {
+async fn detached_process_ignoring_signals_ends_with_its_container() {
     let fixture = Fixture::new().await;
     let mark = format!("{}.5", 10_000_000 + std::process::id());
     let script = format!(

@@ -9,7 +9,7 @@ const BALLOONS: &str = "import os\nprint('begun', flush=True)\nwhile True:\n    
     for i in range(0, len(x), 4096): x[i] = 1\n        os._exit(0)\n    os.waitpid(pid, 0)";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_task_ends_normally_beside_a_fork_bomb_a_balloon_and_endless_output() {
+async fn neighbour_of_hostile_tasks_ends_normally() {
     let fixture = Fixture::new().await;
     let commands = [
         // It takes no process for the first one to stay.

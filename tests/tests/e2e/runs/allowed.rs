@@ -29,7 +29,7 @@ async fn inspected(run: &str, pointer: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_annotation_reaches_the_container() {
+async fn annotation_reaches_the_container() {
     let fixture = Fixture::new().await;
     let annotations = [
         (AnnotationKey::DossierMetaPath, "/srv/a,b=c"),
@@ -52,7 +52,7 @@ async fn an_annotation_reaches_the_container() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_runtime_is_the_engines_or_an_error() {
+async fn runtime_other_than_the_engines_is_refused() {
     let fixture = Fixture::new().await;
     let run = |run: &str, runtime| {
         spec(&fixture, run, "echo ran").isolation(Isolation { runtime: Some(runtime), ..Isolation::agent() })
@@ -65,7 +65,7 @@ async fn a_runtime_is_the_engines_or_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn graphics_processors_that_the_host_lacks_are_an_error_with_its_fix() {
+async fn missing_gpu_is_refused_with_the_fix() {
     let fixture = Fixture::new().await;
     let run = spec(&fixture, "gpu", "true").gpus("nvidia:0".parse().expect("a good request"));
     let (field, text) = refusal(&fixture, run).await;
@@ -75,7 +75,7 @@ async fn graphics_processors_that_the_host_lacks_are_an_error_with_its_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_confined_unless_that_is_turned_off() {
+async fn run_is_confined_by_default() {
     let fixture = Fixture::new().await;
     let script = "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'; echo; hostname; ls /sys/class/net";
     let seven = Isolation { hostname: "seven".to_owned(), ..Isolation::agent() };
@@ -88,7 +88,7 @@ async fn a_run_is_confined_unless_that_is_turned_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_are_in_force() {
+async fn limits_are_set_on_the_container() {
     let fixture = Fixture::new().await;
     let cpus: Cpus = "0.5".parse().expect("a number");
     let limits = ResourceLimits::default().memory(ByteSize::mib(64)).cpus(cpus).pids(50);
@@ -105,7 +105,7 @@ async fn limits_are_in_force() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_without_end_does_not_fill_the_hosts_disk() {
+async fn endless_output_does_not_fill_the_hosts_disk() {
     let fixture = Fixture::new().await;
     let script = "seq 1 400000; echo the end";
     let runs = fixture.sandbox.runs();
@@ -130,7 +130,7 @@ async fn output_without_end_does_not_fill_the_hosts_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_value_of_a_variable_is_reported_in_a_rendering_or_an_error() {
+async fn rendering_and_errors_hide_values_of_variables() {
     let fixture = Fixture::new().await;
     let secret = "hunter2-hunter2";
     let env = ContainerEnv::default().with("TOKEN", secret);

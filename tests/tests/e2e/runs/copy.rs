@@ -12,7 +12,7 @@ use sandbox::runs::{LifecycleHooks, RunError, VolumeSpec};
 use super::fixture::{all_lines, chain, exists, lines, name, spec, stop};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_brings_nothing_of_the_host_with_it() {
+async fn links_are_copied_without_their_targets() {
     let fixture = Fixture::new().await;
     let (secret, source) = (fixture.folder().join("secret"), fixture.folder().join("source"));
     fs::create_dir(&secret).expect("a folder");
@@ -44,7 +44,7 @@ async fn a_link_brings_nothing_of_the_host_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_in_a_copy_does_not_lead_the_next_copy_to_the_host() {
+async fn link_in_a_copy_does_not_redirect_the_next_copy_to_the_host() {
     let fixture = Fixture::new().await;
     let (work, live) = (fixture.folder().join("work"), fixture.folder().join("live"));
     for folder in [&work, &live] {
@@ -72,7 +72,7 @@ async fn a_link_in_a_copy_does_not_lead_the_next_copy_to_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_of_the_image_takes_no_copy_and_a_running_run_does() {
+async fn copy_into_a_mount_is_refused_and_into_a_running_run_succeeds() {
     let fixture = Fixture::new().await;
     let (mounted, file) = (fixture.folder().join("mounted"), fixture.folder().join("file"));
     fs::create_dir(&mounted).expect("a folder");
@@ -113,7 +113,7 @@ async fn what_is_not_of_the_image_takes_no_copy_and_a_running_run_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_tree_arrives_whole() {
+async fn large_tree_arrives_whole() {
     let fixture = Fixture::new().await;
     let source = fixture.folder().join("large");
     let deep = source.join("a".repeat(120)).join("b".repeat(120));

@@ -42,7 +42,7 @@ impl Calls {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_hook_is_called_once_in_its_turn() {
+async fn hooks_are_called_once_in_order() {
     let fixture = Fixture::new().await;
     let (runs, run, calls) = (fixture.sandbox.runs(), name("hooked"), Calls::default());
     let spec = spec(&fixture, "hooked", "echo '>> init complete'; exit 0");
@@ -61,7 +61,7 @@ async fn each_hook_is_called_once_in_its_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_after_the_launch_undo_nothing_and_are_reported() {
+async fn failing_hook_after_the_launch_is_reported_without_a_rollback() {
     let fixture = Fixture::new().await;
     let (runs, run, calls) = (fixture.sandbox.runs(), name("complains"), Calls::default());
     let spec = spec(&fixture, "complains", "echo '>> init complete'; sleep 300");
@@ -76,7 +76,7 @@ async fn hooks_after_the_launch_undo_nothing_and_are_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
+async fn run_cannot_be_stopped_during_its_launch() {
     let fixture = Fixture::new().await;
     let (runs, seen) = (fixture.sandbox.runs(), Arc::new(Mutex::new(Vec::new())));
     let stopping = || {
@@ -131,7 +131,7 @@ async fn fails(fixture: &Fixture, spec: RunSpec, failing: &'static str, expected
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_step_fails_nothing_is_left_and_post_stop_is_called() {
+async fn failure_of_any_step_leaves_nothing_and_calls_post_stop() {
     let fixture = Fixture::new().await;
     let with_socket = fixture.folder().join("with-socket");
     std::fs::create_dir(&with_socket).expect("a folder");

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::fixture::{LONG, all_lines, container, exists, name, networks, spec, stop};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_says_that_it_is_ready_ends_and_is_stopped() {
+async fn run_becomes_ready_ends_and_is_stopped() {
     let fixture = Fixture::new().await;
     let (runs, run) = (fixture.sandbox.runs(), name("life"));
     let script = "echo setting up; echo 'x >> init complete x' >&2; cat; exit 7";
@@ -52,7 +52,7 @@ async fn wait_that_times_out_leaves_the_run_and_has_no_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_marker_after_much_output_is_seen_and_no_line_is_lost_or_given_twice() {
+async fn marker_after_much_output_is_seen_and_every_line_arrives_once() {
     let fixture = Fixture::new().await;
     let (runs, run) = (fixture.sandbox.runs(), name("much"));
     let spec = spec(&fixture, "much", "seq 1 100000; echo '>> init complete'; sleep 300")
@@ -73,7 +73,7 @@ async fn a_marker_after_much_output_is_seen_and_no_line_is_lost_or_given_twice()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_are_taken_once_and_verbs_come_in_order() {
+async fn duplicate_name_and_verbs_out_of_order_are_refused() {
     let fixture = Fixture::new().await;
     let (runs, run) = (fixture.sandbox.runs(), name("order"));
     let one = || spec(&fixture, "order", "exit 0");
@@ -97,7 +97,7 @@ async fn names_are_taken_once_and_verbs_come_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_outlives_its_sandbox_and_any_other_watches_and_stops_it() {
+async fn run_outlives_its_sandbox_and_another_watches_and_stops_it() {
     let first = Fixture::new().await;
     let script =
         "echo '>> init complete'; trap 'exit 9' TERM; while ! [ -e /srv/go ]; do sleep 0.2; done; exit 3";
@@ -120,7 +120,7 @@ async fn a_run_outlives_its_sandbox_and_any_other_watches_and_stops_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
+async fn sandboxed_network_ends_with_its_process_and_is_removed_with_the_run() {
     let first = Fixture::new().await;
     let (runs, run) = (first.sandbox.runs(), name("netrun"));
     let script = "while :; do curl -sS --max-time 3 -o /dev/null https://open.test/ 2>/dev/null && echo reached || echo lost; \
@@ -152,7 +152,7 @@ async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_is_only_called_as_a_run_is_left_alone() {
+async fn container_merely_named_like_a_run_is_left_alone() {
     let fixture = Fixture::new().await;
     let container = container("foreign");
     let body = json!({"name": container, "image": Setting::of_this_run().clients_image, "command": ["true"]});
@@ -167,7 +167,7 @@ async fn a_container_that_is_only_called_as_a_run_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cleaning_removes_the_runs_of_the_dead_and_no_other() {
+async fn cleaning_removes_only_runs_of_dead_owners() {
     let mut config = fixture::config(&fixture::state_dir());
     "e2e-clean-runs".clone_into(&mut config.prefix);
     let (dead, alive) = (Fixture::with(config.clone()).await, Fixture::with(config.clone()).await);

@@ -43,7 +43,7 @@ fn log(fixture: &Fixture, run: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_is_in_force_from_the_next_request_on() {
+async fn policy_applies_from_the_next_request() {
     let fixture = Fixture::new().await;
     let (runs, run) = (fixture.sandbox.runs(), name("policed"));
     let (open, other) = ("domains: [open.test]", "domains: [other.test]");
@@ -72,7 +72,7 @@ async fn a_policy_is_in_force_from_the_next_request_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quarantine_cuts_a_run_off_and_no_policy_ends_it() {
+async fn quarantine_cuts_a_run_off_and_no_policy_lifts_it() {
     let fixture = Fixture::new().await;
     let (runs, run) = (fixture.sandbox.runs(), name("cut-off"));
     let both = "domains: [open.test, other.test]";

@@ -25,7 +25,7 @@ fn read(path: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_host_does_not_see_what_becomes_of_a_copy_and_sees_what_is_live() {
+async fn changes_of_a_copy_stay_inside_and_of_a_live_volume_reach_the_host() {
     let fixture = Fixture::new().await;
     let (work, live) = (folder(&fixture, "work"), folder(&fixture, "live"));
     let script = "cat /w/a /w/sub/b; echo changed | tee /w/a /live/a >/w/new; cat /w/a";
@@ -46,7 +46,7 @@ async fn the_host_does_not_see_what_becomes_of_a_copy_and_sees_what_is_live() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_appears_in_a_live_volume_appears_in_a_sealed_run() {
+async fn new_file_in_a_live_volume_appears_in_a_sealed_run() {
     let fixture = Fixture::new().await;
     let (live, copied) = (folder(&fixture, "sockets"), folder(&fixture, "copied"));
     let script = "echo '>> init complete'; until [ -e /live/late ]; do sleep 0.1; done; ls /copied";
@@ -69,7 +69,7 @@ async fn what_appears_in_a_live_volume_appears_in_a_sealed_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_over_a_folder_is_seen_sealed_and_mounted() {
+async fn file_over_a_folder_is_visible_sealed_and_mounted() {
     let fixture = Fixture::new().await;
     let (config, other) = (folder(&fixture, "config"), folder(&fixture, "other"));
     let overlaid = |run: &str| {
@@ -87,7 +87,7 @@ async fn a_file_over_a_folder_is_seen_sealed_and_mounted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_belong_to_who_runs_and_folders_of_the_image_keep_their_rights() {
+async fn copies_belong_to_the_user_and_image_folders_keep_their_modes() {
     let fixture = Fixture::new().await;
     let work = folder(&fixture, "owned");
     let script =
@@ -103,7 +103,7 @@ async fn copies_belong_to_who_runs_and_folders_of_the_image_keep_their_rights() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_root_that_cannot_be_written_can_be_filled_before_the_start() {
+async fn read_only_root_receives_copies_before_the_start() {
     let fixture = Fixture::new().await;
     let work = folder(&fixture, "fixed");
     let script = "cat /w/a; touch /w/x 2>/dev/null || echo read-only";

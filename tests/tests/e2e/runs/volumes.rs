@@ -10,7 +10,7 @@ use sandbox::runs::{LifecycleHooks, RunSpec, VolumeSpec};
 use super::fixture::{all_lines, chain, exists, lines, name, spec, stop};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_read_only_cannot_be_written() {
+async fn read_only_volume_cannot_be_written() {
     let fixture = Fixture::new().await;
     let folder = fixture.folder().join("folder");
     fs::create_dir(&folder).expect("a folder");
@@ -30,7 +30,7 @@ async fn what_is_read_only_cannot_be_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_volume_keeps_a_part_of_a_writable_one() {
+async fn read_only_volume_protects_a_part_of_a_writable_one() {
     let fixture = Fixture::new().await;
     let work = fixture.folder().join("tree");
     fs::create_dir_all(work.join(".git/hooks")).expect("a folder");
@@ -82,7 +82,7 @@ async fn is_refused(fixture: &Fixture, run: &str, launched: Result<(), sandbox::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_becomes_a_link_before_the_creation_is_neither_mounted_nor_copied() {
+async fn folder_replaced_by_a_link_before_the_creation_is_refused() {
     let fixture = Fixture::new().await;
     let runs = fixture.sandbox.runs();
     for kind in ["mounted", "copied", "live"] {
@@ -107,7 +107,7 @@ async fn what_becomes_a_link_before_the_creation_is_neither_mounted_nor_copied()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_becomes_a_link_before_the_start_is_not_mounted_and_a_copy_is_what_it_was() {
+async fn folder_replaced_by_a_link_before_the_start_is_refused_and_a_copy_is_unchanged() {
     let fixture = Fixture::new().await;
     let runs = fixture.sandbox.runs();
     let (mounted, copied) = (Trap::new(&fixture, "mounted"), Trap::new(&fixture, "copied"));

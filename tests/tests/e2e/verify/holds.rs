@@ -28,7 +28,7 @@ fn limits() -> ResourceLimits {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_guarantee_for_an_agent() {
+async fn every_guarantee_for_an_agent_holds() {
     let fixture = Fixture::new().await;
     for (image, program) in
         [(base(&fixture).await, Some(ExpectedProgram::Bash)), (empty(&fixture).await, None)]
@@ -49,7 +49,7 @@ async fn every_guarantee_for_an_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_guarantee_for_the_untrusted() {
+async fn every_guarantee_for_the_untrusted_holds() {
     let fixture = Fixture::new().await;
     for image in [base(&fixture).await, empty(&fixture).await] {
         for network in [Network::Disabled, proxied()] {
@@ -63,7 +63,7 @@ async fn every_guarantee_for_the_untrusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_expected_of_an_image_is_looked_for() {
+async fn missing_expected_programs_of_an_image_are_reported() {
     let fixture = Fixture::new().await;
     let spec = |image: &ImageTag| {
         VerifySpec::new(image.clone(), Isolation::untrusted(), untrusted_limits())

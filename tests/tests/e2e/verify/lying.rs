@@ -72,7 +72,7 @@ fn some(buffer: &mut [u8], read: std::io::Result<usize>) -> Option<&mut [u8]> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_does_not_end_processes_or_reports_other_codes_is_detected() {
+async fn engine_that_ignores_kills_or_changes_exit_codes_is_detected() {
     let folder = tempfile::tempdir().expect("a folder");
     for (lie, expected) in
         [(Lie::None, &[][..]), (Lie::Code, &["exit_code_preserved"]), (Lie::Kill, &["timeout_enforced"])]

@@ -74,7 +74,7 @@ const OF_THE_HOST: [&str; 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_shares_the_host_breaks_every_promise_about_it() {
+async fn container_sharing_host_namespaces_is_detected() {
     all(true, &OF_THE_HOST, &json!({})).await;
     let shared = json!({
         "privileged": true,
@@ -87,7 +87,7 @@ async fn a_container_that_shares_the_host_breaks_every_promise_about_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_the_sandbox_that_can_be_written_and_keys_among_them_are_seen() {
+async fn writable_files_of_the_sandbox_and_readable_keys_are_detected() {
     let ids = ["mounts_bounded", "sandbox_files_kept", "private_keys_absent"];
     let folder = tempfile::tempdir().expect("a folder");
     let (public, private) = (folder.path().join("public"), folder.path().join("private"));
@@ -99,7 +99,7 @@ async fn files_of_the_sandbox_that_can_be_written_and_keys_among_them_are_seen()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_could_raise_its_limits_or_turn_ipv6_on_is_seen() {
+async fn container_able_to_raise_its_limits_or_enable_ipv6_is_detected() {
     let ids = ["cgroup_readonly", "ipv6_stays_off"];
     let off =
         json!({"sysctl": {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}});
@@ -110,7 +110,7 @@ async fn a_container_that_could_raise_its_limits_or_turn_ipv6_on_is_seen() {
 /// The bridge that podman makes by itself, whose gateway is the host: it refuses ports without a
 /// listener.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_with_neighbours_and_no_proxy_is_seen() {
+async fn network_with_neighbours_and_no_proxy_is_detected() {
     let gateway = "10.88.0.1";
     let bridge = json!({"netns": {"nsmode": "bridge"}, "dns_server": ["10.88.0.9"]});
     let found = verdicts(&["neighbours_absent", "proxy_answers"], &bridge).await;
@@ -120,7 +120,7 @@ async fn a_network_with_neighbours_and_no_proxy_is_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_of_processes_that_is_not_the_limits_own_is_seen() {
+async fn process_refusal_not_caused_by_the_limit_is_detected() {
     let limited = json!({"resource_limits": {"pids": {"limit": PROCESSES}}});
     all(true, &["processes_bounded"], &limited).await;
     // A filter that says of each thread what the kernel says at the limit.

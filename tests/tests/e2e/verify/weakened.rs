@@ -36,7 +36,7 @@ fn only(broken: &Broken, expected: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_capabilities() {
+async fn added_capabilities_are_detected() {
     let fixture = Fixture::new().await;
     for (capability, refusals) in [
         (Capability::NET_RAW, &["capabilities", "raw_sockets_refused"][..]),
@@ -63,7 +63,7 @@ async fn more_capabilities() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_privileges_and_unfiltered_calls() {
+async fn new_privileges_and_unfiltered_calls_are_detected() {
     let fixture = Fixture::new().await;
     for (promised, made, expected) in [
         (
@@ -98,7 +98,7 @@ async fn new_privileges_and_unfiltered_calls() {
 
 /// `pkexec id -u` is what a program of that kind makes of it: here one that does not ask.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_makes_root() {
+async fn setuid_root_program_is_detected() {
     let fixture = Fixture::new().await;
     let base = &Setting::of_this_run().image;
     let source = ImageSource::build(
@@ -118,7 +118,7 @@ async fn a_program_that_makes_root() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_lets_everything_through_is_none() {
+async fn filter_that_allows_everything_is_detected() {
     let fixture = Fixture::new().await;
     let profile = fixture.folder().join("profile.json");
     std::fs::write(&profile, r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}"#).expect("a profile");
@@ -129,7 +129,7 @@ async fn a_filter_that_lets_everything_through_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_user_and_a_root_that_can_be_written() {
+async fn other_user_and_writable_root_are_detected() {
     let fixture = Fixture::new().await;
     let root = Isolation { user: Some("0:0".to_owned()), ..Isolation::untrusted() };
     let other = Isolation { user: Some("1001:1000".to_owned()), ..Isolation::untrusted() };
@@ -141,7 +141,7 @@ async fn another_user_and_a_root_that_can_be_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn larger_folders_in_memory_and_programs_in_them() {
+async fn larger_and_executable_tmpfs_are_detected() {
     let fixture = Fixture::new().await;
     let with = |tmpfs: Tmpfs| {
         let mut made = Isolation::untrusted();
@@ -165,7 +165,7 @@ async fn larger_folders_in_memory_and_programs_in_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn devices_names_of_the_host_and_limits() {
+async fn added_devices_host_names_and_missing_limits_are_detected() {
     let fixture = Fixture::new().await;
     let device = Isolation {
         devices: vec![Device::Node { host: "/dev/zero".into(), container: "/dev/another".to_owned() }],
@@ -199,7 +199,7 @@ async fn devices_names_of_the_host_and_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_engines_socket_and_a_folder_of_the_host() {
+async fn mounted_engine_socket_is_detected() {
     let fixture = Fixture::new().await;
     let socket = Setting::of_this_run().engine.trim_start_matches("unix://");
     let folder = Path::new(socket).parent().expect("a folder");
@@ -225,7 +225,7 @@ async fn the_engines_socket_and_a_folder_of_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_without_a_proxy() {
+async fn network_without_a_proxy_is_detected() {
     let fixture = Fixture::new().await;
     let spec = |network| {
         VerifySpec::new(fixture.image.clone(), Isolation::agent(), ResourceLimits::default()).network(network)

@@ -31,7 +31,7 @@ fn changes(tree: &Tree) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_host_sees_nothing_until_it_is_applied_and_then_all_of_it() {
+async fn host_sees_nothing_of_a_copy_before_and_everything_after_the_apply() {
     let fixture = Fixture::new().await;
     let (tree, control) = (worked_on(), worked_on());
     let list = "find . -path ./.git -prune -o -printf '%P %y %l %m\\n' | sort; find . -path ./.git -prune -o -type f -exec md5sum {} + | sort";
@@ -80,7 +80,7 @@ async fn the_host_sees_nothing_until_it_is_applied_and_then_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
+async fn second_task_continues_with_the_copy_and_a_concurrent_third_is_refused() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     tree.run(&fixture, tree.copied(), "echo 1 > first; rm src/a").await;
@@ -109,7 +109,7 @@ async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn protected_paths_in_a_copy_are_withheld_and_links_lead_nowhere() {
+async fn protected_paths_in_a_copy_are_withheld_and_links_stay_inside() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     let outside = tempfile::tempdir().expect("a folder");
@@ -139,7 +139,7 @@ async fn protected_paths_in_a_copy_are_withheld_and_links_lead_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_cannot_be_kept_where_no_overlay_can() {
+async fn copy_inside_its_own_tree_is_refused() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     let mount = Mount::copy_on_write(tree.path(), "/workspace", tree.path().join("copy"));

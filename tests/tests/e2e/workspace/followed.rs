@@ -138,12 +138,12 @@ const ATTACKS: [Attack; 15] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_git_follows_is_refused_or_undone_and_never_run() {
+async fn attacks_on_what_git_follows_are_refused_or_undone() {
     attack::all_fail(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_without_protection_git_runs_or_writes_all_of_it() {
+async fn control_without_protection_git_runs_or_writes_everything() {
     attack::all_succeed(&ATTACKS).await;
 }
 
@@ -172,7 +172,7 @@ async fn second_mount_of_the_tree_is_guarded_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_removed_from_a_protected_path_is_there_again() {
+async fn removed_protected_path_is_restored() {
     let fixture = Fixture::new().await;
     for (protection, is_back) in [(Protection::default(), true), (Protection::none(), false)] {
         let tree = Tree::new();

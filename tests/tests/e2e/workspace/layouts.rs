@@ -10,7 +10,7 @@ use sandbox::workspace::{ApplyOptions, Change, Protection, WorkspaceCopy};
 use super::tree::Tree;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_of_work_produces_no_report() {
+async fn day_of_work_produces_no_report() {
     let fixture = Fixture::new().await;
     for layout in LAYOUTS {
         let tree = Tree::new();
@@ -36,7 +36,7 @@ async fn a_day_of_work_produces_no_report() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_of_work_in_a_copy_is_applied_whole() {
+async fn day_of_work_in_a_copy_is_applied_whole() {
     let fixture = Fixture::new().await;
     for layout in LAYOUTS {
         let tree = Tree::new();
@@ -64,7 +64,7 @@ async fn a_day_of_work_in_a_copy_is_applied_whole() {
 /// Overlay file systems move no folder that lies below the copy; programs that move files one by
 /// one do.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_of_the_tree_is_moved_in_a_copy_file_by_file() {
+async fn folder_in_a_copy_can_be_moved_file_by_file() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     let script = "git mv src moved 2>&1; set -e; mv src moved; git add -A; git commit -qm moved; git show --format= --name-status -M";

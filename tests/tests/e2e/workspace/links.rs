@@ -9,7 +9,7 @@ use sandbox::{Input, Mount};
 use super::tree::Tree;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_becomes_a_link_after_it_was_checked_is_not_mounted() {
+async fn folder_replaced_by_a_link_after_the_check_is_not_mounted() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     let secret = tempfile::tempdir().expect("a folder");

@@ -12,7 +12,7 @@ use sandbox::workspace::Protection;
 use super::tree::{Tree, planted};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_socket_of_the_host_in_the_tree_is_not_reached() {
+async fn socket_of_the_host_in_the_tree_is_unreachable() {
     let fixture = Fixture::new().await;
     let script = "curl -s -m 5 --unix-socket src/run.sock http://host.test/ || echo refused";
     for (protection, is_safe) in [(Protection::default(), true), (Protection::none(), false)] {
@@ -44,7 +44,7 @@ async fn a_socket_of_the_host_in_the_tree_is_not_reached() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_of_another_user_do_not_stay() {
+async fn setuid_bits_are_removed_from_programs() {
     let fixture = Fixture::new().await;
     let script = "cp /bin/bash x; chmod 4755 x; mkdir g; chmod 2775 g; touch src/y; chmod 2755 src/y";
     for (protection, is_safe) in [(Protection::default(), true), (Protection::none(), false)] {

@@ -136,17 +136,17 @@ const ATTACKS: [Attack; 15] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_task_plants_is_refused_or_undone_and_never_run() {
+async fn planted_files_are_refused_or_undone_and_never_run() {
     attack::all_fail(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_without_protection_the_host_runs_all_of_it() {
+async fn control_without_protection_the_host_runs_everything() {
     attack::all_succeed(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn git_works_in_a_protected_tree_but_for_its_configuration() {
+async fn git_works_in_a_protected_tree_except_for_its_configuration() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     let script = "set -e; echo two >> src/a; git commit -q -am second; git checkout -q -b topic; git mv src/a src/b; git commit -q -m third; \
@@ -167,7 +167,7 @@ async fn git_works_in_a_protected_tree_but_for_its_configuration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_nothing_are_left_alone() {
+async fn custom_list_is_protected_and_plain_new_repositories_are_kept() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     tree.host("mkdir ci && echo good > ci/deploy.sh");
@@ -184,7 +184,7 @@ async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_noth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dropped_execution_tampered_with_is_moved_away_when_its_container_is_gone() {
+async fn tampered_files_of_a_dropped_execution_are_moved_away_with_its_container() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     for (mount, is_protected) in

@@ -19,7 +19,7 @@ const EXPIRED: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_hours(8);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claude_code_works_with_a_login_that_it_has_surrogates_of() {
+async fn claude_code_works_with_a_masked_login() {
     let host = "login.anthropic.test";
     let machine = Machine::new(host, EXPIRED);
     let project = machine.project();
@@ -63,7 +63,7 @@ async fn claude_code_works_with_a_login_that_it_has_surrogates_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_of_an_agent_has_surrogates_and_a_far_end() {
+async fn login_file_of_an_agent_has_surrogates_and_a_distant_expiry() {
     let machine = Machine::new("login-file.test", LONG);
     let agent = StandIn::new(&format!(
         "{TOKEN}\ncp /root/.claude/.credentials.json /workspace/copy\necho '{RESULT}'"
@@ -87,7 +87,7 @@ async fn the_file_of_an_agent_has_surrogates_and_a_far_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_ten_agents_whose_token_expired_one_refreshes_and_all_work() {
+async fn ten_agents_with_an_expired_token_refresh_it_once_and_all_work() {
     let machine = Machine::new("login-ten.test", EXPIRED);
     let agents: Vec<_> = (0..10).map(|_| (machine.project(), machine.asking_agent())).collect();
     let children: Vec<_> = agents
@@ -113,7 +113,7 @@ async fn of_ten_agents_whose_token_expired_one_refreshes_and_all_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_goes_on_while_its_token_expires_and_the_next_request_has_the_new_one() {
+async fn stream_outlives_its_token_and_the_next_request_has_the_new_one() {
     let host = "login-stream.test";
     // It is due, cannot be refreshed before the task begins, and is not until the stream has begun.
     let machine = Machine::new(host, Duration::from_mins(4));
@@ -159,7 +159,7 @@ echo '{RESULT}'"
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_refused_is_refreshed_once_although_its_time_is_not_over() {
+async fn refused_token_is_refreshed_once_before_its_expiry() {
     let host = "login-401.test";
     let machine = Machine::new(host, LONG);
     // The service knows another token than the file: as after a revocation.

@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_hours(8);
 const DUE: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_refresh_is_final_until_the_user_logs_in_again() {
+async fn refused_refresh_is_final_until_the_next_login() {
     let host = "login-refused.test";
     let machine = Machine::new(host, EXPIRED);
     machine.vendor.revoke();
@@ -43,7 +43,7 @@ async fn a_refused_refresh_is_final_until_the_user_logs_in_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refresh_that_is_refused_while_a_task_runs_is_a_warning_and_no_loop() {
+async fn refresh_refused_during_a_task_warns_and_is_not_repeated() {
     let host = "login-late.test";
     let machine = Machine::new(host, DUE);
     machine.vendor.fail_once();
@@ -71,7 +71,7 @@ echo '{RESULT}'"
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_between_answer_and_file_loses_the_login_and_the_next_run_says_so() {
+async fn kill_between_answer_and_file_loses_the_login_and_is_reported() {
     let machine = Machine::new("login-killed.test", EXPIRED);
     let (project, agent) = (machine.project(), machine.asking_agent());
     let start = || {
@@ -111,7 +111,7 @@ async fn a_kill_between_answer_and_file_loses_the_login_and_the_next_run_says_so
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_endpoint_cannot_be_reached_the_present_token_is_used() {
+async fn unreachable_endpoint_leaves_the_current_token_in_use() {
     let machine = Machine::new("login-unreachable.test", DUE);
     let (project, agent) = (machine.project(), machine.asking_agent());
     let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");
@@ -126,7 +126,7 @@ async fn while_the_endpoint_cannot_be_reached_the_present_token_is_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_waits_for_the_answer_that_is_on_its_way() {
+async fn interrupted_command_waits_for_a_pending_refresh() {
     let prefix = "e2e-login-interrupted";
     let machine = Machine::new("login-interrupted.test", DUE);
     machine.vendor.fail_once();
@@ -150,7 +150,7 @@ async fn an_interrupt_waits_for_the_answer_that_is_on_its_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_of_a_project_is_used_once_it_is_trusted_and_never_where_a_task_can_write() {
+async fn login_of_a_project_needs_trust_and_a_file_that_tasks_cannot_write() {
     let machine = Machine::new("login-trust.test", LONG);
     let (project, agent) = (machine.project(), machine.asking_agent());
     let refused: Ended = project.wary(&agent.arguments(&[])).output().expect("the sandbox command").into();

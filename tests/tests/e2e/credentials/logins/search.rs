@@ -13,7 +13,7 @@ use crate::command_line::project::assert_nothing_left;
 use crate::command_line::stand_in::StandIn;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn real_tokens_are_in_no_container_and_the_refresh_token_not_even_in_the_proxy() {
+async fn real_tokens_are_in_no_task_and_the_refresh_token_not_even_in_the_proxy() {
     let (host, prefix) = ("login-search.test", "e2e-search-login");
     // It is refreshed when the run starts.
     let machine = Machine::new(host, Duration::ZERO);

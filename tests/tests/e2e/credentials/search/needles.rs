@@ -174,7 +174,7 @@ fn base64_core(engine: &GeneralPurpose, value: &str, shift: usize) -> String {
 }
 
 #[test]
-fn needles_are_found_in_bytes_and_within_base64_at_any_place() {
+fn needles_are_found_in_bytes_and_in_base64_at_any_offset() {
     let value = "a-value-of-some-length".to_owned();
     let mut needles = Needles::new(std::slice::from_ref(&value));
     needles.look("nowhere", "x", b"a-value-of-some-lengt h");

@@ -22,7 +22,7 @@ fn start_with_panic(prefix: &'static str, how: &str) -> Run {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_proxy_panics_nothing_is_found_and_it_goes_on() {
+async fn panicking_proxy_reveals_no_value_and_keeps_serving() {
     let mut run = start_with_panic("e2e-search-panic", "now");
     let places = run.search().await;
     run.assert_nothing_found();
@@ -41,7 +41,7 @@ async fn when_the_proxy_panics_nothing_is_found_and_it_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_a_proxy_that_panics_with_the_usual_hook_is_found_out() {
+async fn control_proxy_panic_with_the_default_hook_reveals_values() {
     let mut run = start_with_panic("e2e-search-panic-control", "usual");
     let places = run.search().await;
     run.end(&places).await;
@@ -49,7 +49,7 @@ async fn the_control_a_proxy_that_panics_with_the_usual_hook_is_found_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_command_panics_nothing_is_found_and_its_code_is_the_sandboxs_own() {
+async fn panicking_command_reveals_no_value_and_exits_with_the_sandbox_code() {
     let mut run = start("e2e-search-cli", SCRIPT);
     let places = run.search().await;
     panic(&mut run, Signal::USR1);
@@ -73,7 +73,7 @@ async fn when_the_command_panics_nothing_is_found_and_its_code_is_the_sandboxs_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_a_command_that_panics_with_the_usual_hook_is_found_out() {
+async fn control_command_panic_with_the_default_hook_reveals_values() {
     let mut run = start("e2e-search-cli-control", SCRIPT);
     let places = run.search().await;
     run.assert_nothing_found();

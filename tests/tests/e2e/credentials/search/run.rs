@@ -165,7 +165,7 @@ impl Run {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_task_runs_and_afterwards_nothing_is_found() {
+async fn no_value_is_found_during_and_after_a_task() {
     let mut run = Run::start("e2e-search", MASKED);
     let places = run.search().await;
     run.assert_nothing_found();
@@ -175,7 +175,7 @@ async fn while_the_task_runs_and_afterwards_nothing_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_real_values_in_the_environment_are_found_everywhere() {
+async fn control_real_values_in_the_environment_are_found_everywhere() {
     let mut run = Run::start("e2e-search-control", UNMASKED);
     let places = run.search().await;
     let found: BTreeSet<&str> = run.needles.found().keys().copied().collect();
@@ -198,7 +198,7 @@ async fn the_control_real_values_in_the_environment_are_found_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_crash_of_the_proxy_nothing_is_found_and_no_core_is_left() {
+async fn crashed_proxy_leaves_no_value_and_no_core_file() {
     let mut run = Run::start("e2e-search-death", MASKED);
     let places = Places::of(run.prefix, run.begun).await;
     run.assert_used(&places);
@@ -223,7 +223,7 @@ async fn after_a_crash_of_the_proxy_nothing_is_found_and_no_core_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_a_process_that_may_leave_a_core_leaves_one_with_its_secrets() {
+async fn control_crash_with_core_files_enabled_leaves_secrets_in_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let value = unique("core-", 30);
     let mut child = Command::new("bash")

@@ -93,7 +93,7 @@ impl Used {
 }
 
 #[tokio::test]
-async fn at_trace_level_no_crate_says_a_real_value() {
+async fn no_crate_traces_a_real_value() {
     let mut used = Used::new();
     let said = used
         .trace(|used, fixture| fixture.command_with(&used.masked(), POLICY, &["bash", "-c", SCRIPT]))
@@ -106,7 +106,7 @@ async fn at_trace_level_no_crate_says_a_real_value() {
 
 /// What names an execution is traced, by us and by bollard: a value in there would be found.
 #[tokio::test]
-async fn the_control_a_real_value_that_is_traced_is_found() {
+async fn control_traced_real_value_is_found() {
     let mut used = Used::new();
     let said = used
         .trace(|used, fixture| {

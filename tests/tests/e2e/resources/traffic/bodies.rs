@@ -8,7 +8,7 @@ use sandbox::credentials::Injection;
 use super::attack::{MOST, attack};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_without_end_flow_beside_others_and_end_with_their_task() {
+async fn endless_bodies_do_not_block_others_and_end_with_their_task() {
     let fixture = Fixture::new().await;
     let script = "curl -sS https://open.test/bytes/18446744073709551615 > /dev/null &
 curl -sS --http1.1 https://open.test/bytes/18446744073709551615 > /dev/null &
@@ -28,7 +28,7 @@ echo done; wait";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decompression_bomb_is_searched_to_its_end_in_little_memory() {
+async fn decompression_bomb_is_searched_whole_in_little_memory() {
     let fixture = Fixture::new().await;
     let script = "url=https://bomb.mirror.test/mirror/bomb
 curl -sS --max-time 100 -H 'Accept-Encoding: gzip' -H \"Authorization: Bearer $TOKEN\" $url -D /tmp/head | tee >(tail -c 40 > /tmp/tail) | wc -c

@@ -11,7 +11,7 @@ use super::attack::{MOST, attack};
 const POLICY: &str = "domains: [open.test]";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_thousand_server_names_cost_no_memory() {
+async fn twenty_thousand_server_names_take_no_memory() {
     let fixture = Fixture::new().await;
     let script = "/probe names names.test 20000
 curl -sS --max-time 30 https://open.test/
@@ -28,7 +28,7 @@ echo done; sleep 3600";
 /// 300 are more than the proxy lets in. It closes each of them, the first at once and the last
 /// after its ten seconds; whoever was there before is served, and whoever comes later.
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_dribble_are_closed_and_others_are_served() {
+async fn slow_connections_are_closed_and_others_are_served() {
     let fixture = Fixture::new().await;
     let name = format!("slowloris-{}", std::process::id());
     let script = format!(
@@ -86,7 +86,7 @@ const count = (all, status) => all.filter((it) => it === status).length;
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_streams_are_served_at_once_and_more_are_refused() {
+async fn five_hundred_concurrent_streams_are_served_and_more_are_refused() {
     let fixture = Fixture::new().await;
     let script = STREAMS.replace("STREAM", &format!("streams-{}", std::process::id()));
     let attack = attack(&fixture, fixture.command(POLICY, &["node", "-e", &script])).await;
