@@ -26,7 +26,7 @@ pub(super) fn agent(project: &Project, arguments: &[&str]) -> Ended {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agent_answers_programs_and_resumes_its_session() {
+async fn agent_prints_a_json_report_and_resumes_its_session() {
     let project = project();
     let none = agent(&project, &["--resume", "and now?"]);
     none.fails(125, "no session to resume");
@@ -68,7 +68,7 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agent_knows_its_limits_and_gets_the_callers_arguments() {
+async fn agent_gets_a_briefing_and_the_callers_arguments() {
     let project = project();
     project.write(
         ".sandbox/network-allowlist.yaml",
@@ -102,7 +102,7 @@ async fn the_agent_knows_its_limits_and_gets_the_callers_arguments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_reach_claude_code_unless_they_change_what_is_read() {
+async fn arguments_reach_claude_code_unless_the_sandbox_sets_them() {
     let project = project();
     let stream = agent(&project, &["--output", "stream-json", "hello", "--", "--tools", "Read,Grep"]);
     let init: Value = serde_json::from_str(stream.stdout.lines().next().expect("an event")).expect("JSON");
@@ -117,7 +117,7 @@ async fn arguments_reach_claude_code_unless_they_change_what_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agents_events_can_be_read_and_its_failures_have_a_code() {
+async fn agent_events_are_json_lines_and_failures_have_exit_codes() {
     let project = project();
     let stream = agent(&project, &["--output", "stream-json", "scenario:tool-use"]);
     let events: Vec<Value> =
@@ -138,7 +138,7 @@ async fn the_agents_events_can_be_read_and_its_failures_have_a_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_agent_in_a_project_has_a_session_of_its_own() {
+async fn second_agent_in_a_project_has_its_own_session() {
     let project = project();
     let claude = Setting::of_this_run().claude.display().to_string();
     let direct = ["--workspace", "direct"];
@@ -173,7 +173,7 @@ async fn a_second_agent_in_a_project_has_a_session_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_on_stdin_reach_the_running_turn() {
+async fn messages_on_stdin_reach_the_running_agent() {
     let project = project();
     let claude = Setting::of_this_run().claude.display().to_string();
     let arguments = [
@@ -224,7 +224,7 @@ async fn messages_on_stdin_reach_the_running_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_budget_of_the_policy_ends_an_agent_that_loops() {
+async fn looping_agent_ends_at_the_budget_of_the_policy() {
     let project = project();
     let asked = |project: &Project| {
         let log = project.output(&["logs", "--output", "json"]).stdout;
@@ -267,7 +267,7 @@ async fn the_budget_of_the_policy_ends_an_agent_that_loops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_silent_can_be_stopped_and_one_that_loops_is_limited() {
+async fn silent_agent_is_stopped_and_looping_agent_reaches_its_limits() {
     let project = project();
     let silent = ["--stall", "2s", "--stop-on-stall", "scenario:hang"];
     let ended = agent(&project, &silent);

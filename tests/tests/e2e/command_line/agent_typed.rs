@@ -36,7 +36,7 @@ fn says(terminal: &mut Terminal, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_is_typed_to_and_its_session_goes_on() {
+async fn interactive_agent_answers_and_its_session_is_resumed() {
     let prefix = "e2e-cli-typed";
     let project = project(prefix);
     let mut terminal = typed(&project, &[]);
@@ -67,7 +67,7 @@ async fn an_agent_is_typed_to_and_its_session_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nothing_was_said_there_is_nothing_to_resume() {
+async fn interactive_session_without_a_message_is_not_resumable() {
     let prefix = "e2e-cli-silent";
     let project = project(prefix);
     let mut terminal = typed(&project, &[]);
@@ -84,7 +84,7 @@ async fn where_nothing_was_said_there_is_nothing_to_resume() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_shown_as_it_comes_and_once() {
+async fn answer_on_a_terminal_is_streamed_and_appears_once() {
     let project = project("e2e-cli");
     // Its words come for a minute.
     let mut terminal = typed(&project, &["scenario:slow"]);
@@ -103,7 +103,7 @@ async fn an_answer_is_shown_as_it_comes_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_shown_as_it_comes_moves_no_cursor() {
+async fn streamed_text_with_terminal_sequences_is_escaped() {
     let project = Project::new();
     let piece = |text: &str| {
         format!(

@@ -25,7 +25,7 @@ fn asks(urls: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_terminal_is_asked_once_always_and_no() {
+async fn question_on_a_terminal_accepts_once_always_and_no() {
     let prefix = "e2e-cli-ask";
     let project = Project::with_prefix(prefix);
     let before = policy(&project);
@@ -83,7 +83,7 @@ async fn the_terminal_is_asked_once_always_and_no() {
 /// The task has the terminal's screen, but not while a question is on it; and what it asks for is
 /// shown as text.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_cannot_write_over_a_question_nor_type_into_it() {
+async fn task_cannot_overwrite_a_question_or_type_an_answer() {
     let prefix = "e2e-cli-ask-forged";
     let project = Project::with_prefix(prefix);
     let script = "printf 'o\\n' > /dev/stdin 2>/dev/null; printf '\\033[8m\\033(0'; \
@@ -128,7 +128,7 @@ fn control(project: &Project, run: &str, request: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_the_background_the_control_socket_answers() {
+async fn question_of_a_background_run_is_answered_on_the_control_socket() {
     let prefix = "e2e-cli-ask-background";
     let project = Project::with_prefix(prefix);
     let before = policy(&project);
@@ -189,7 +189,7 @@ async fn in_the_background_the_control_socket_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_no_one_can_answer_it_is_a_wrong_usage() {
+async fn ask_without_a_terminal_is_a_usage_error() {
     let project = Project::with_prefix("e2e-cli-ask-no-one");
     let without_terminal = |arguments: &[&str]| {
         let command = project.sandbox(arguments);

@@ -58,7 +58,7 @@ const WORK: &str = "echo fine > fine; echo two >> a; mkdir -p .vscode; echo evil
                     cp /bin/true tool; chmod 6755 tool; touch $'x\\e[2J\\nwarning: forged'; python3 -c 0 2>/dev/null; rm gone";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_agent_did_is_applied_but_for_what_this_machine_would_follow() {
+async fn changes_of_an_agent_are_applied_except_protected_ones() {
     let project = super::agent::project();
     project.write("a", "one\n");
     project.write("gone", "x\n");
@@ -112,7 +112,7 @@ async fn what_an_agent_did_is_applied_but_for_what_this_machine_would_follow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_without_copy_and_guards_it_all_lands() {
+async fn control_unprotected_direct_run_writes_everything() {
     let project = super::agent::project();
     project.write("gone", "x\n");
     let prompt = format!("scenario:tool-use\ncommand: {WORK}");
@@ -125,7 +125,7 @@ async fn the_control_without_copy_and_guards_it_all_lands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_failed_took_too_long_or_was_stopped_is_applied_too() {
+async fn changes_of_failed_timed_out_and_stopped_runs_are_applied() {
     let project = Project::new();
     let ended = auto(&project, "echo x > failed; exit 3");
     assert_eq!(
@@ -152,7 +152,7 @@ async fn work_that_failed_took_too_long_or_was_stopped_is_applied_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_host_changed_the_same_file_nothing_is_applied_and_nothing_lost() {
+async fn conflict_with_a_host_change_applies_nothing_and_loses_nothing() {
     let project = Project::new();
     for path in ["a", "b"] {
         project.write(path, "one\n");
@@ -185,7 +185,7 @@ async fn where_the_host_changed_the_same_file_nothing_is_applied_and_nothing_los
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_run_at_a_time_works_on_a_copy() {
+async fn second_run_on_a_copy_in_use_is_refused() {
     let project = Project::new();
     let running = Waiting::start(&project, "echo first > first", "true");
     let refused = auto(&project, "true");
@@ -212,7 +212,7 @@ async fn one_run_at_a_time_works_on_a_copy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_sandbox_left_is_asked_about_and_its_container_goes_first() {
+async fn changes_of_a_killed_run_wait_and_apply_removes_its_container() {
     let prefix = "e2e-auto-kill";
     let project = Project::with_prefix(prefix);
     let mut running = Waiting::start(&project, "echo half > half", "true");
@@ -235,7 +235,7 @@ async fn what_a_killed_sandbox_left_is_asked_about_and_its_container_goes_first(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_is_asked_on_a_terminal() {
+async fn prompt_on_a_terminal_applies_or_discards_earlier_changes() {
     let project = Project::new();
     assert_eq!(
         project.output(&["run", "--workspace", "copy", "--", "bash", "-c", "echo x > kept"]).code,
@@ -279,7 +279,7 @@ async fn a_person_is_asked_on_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_is_applied_as_a_whole_and_hooks_are_not() {
+async fn commit_is_applied_as_a_whole_without_its_hooks() {
     let project = Project::new();
     let git = |script: &str| {
         let output = std::process::Command::new("sh")

@@ -16,7 +16,7 @@ fn project(prefix: &str, steps: &str) -> Project {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_reaches_nothing_until_an_allowlist_says_what() {
+async fn build_reaches_only_the_hosts_of_its_allowlist() {
     let project = project("e2e-cli-reach", "RUN curl -fsS --max-time 60 https://open.test/build > /page\n");
     for command in [&["build"][..], &["image", "build"], &["run", "--", "true"], &["verify"]] {
         let failed = project.output(command);
@@ -43,7 +43,7 @@ async fn a_build_reaches_nothing_until_an_allowlist_says_what() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_configuration_names_the_allowlist_or_asks_for_the_hosts_network() {
+async fn configuration_sets_the_build_allowlist_or_the_host_network() {
     let project =
         project("e2e-cli-build-keys", "RUN curl -fsS --max-time 60 http://open.test/keys && echo reached\n");
     let plain = config("e2e-cli-build-keys", "X").replace("image: X\n", "");

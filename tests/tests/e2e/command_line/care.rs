@@ -54,7 +54,7 @@ async fn status_and_clean_distinguish_live_from_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_and_state_are_removed_only_once_the_user_agrees() {
+async fn clean_all_removes_images_and_state_after_confirmation() {
     let project = Project::with_prefix("e2e-cli-clean");
     assert_eq!(project.wary(&["trust"]).output().expect("the command").status.code(), Some(0));
     let run =
@@ -90,7 +90,7 @@ fn running(project: &Project) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doctor_finds_nothing_here_and_says_what_is_missing_elsewhere() {
+async fn doctor_passes_here_and_reports_a_missing_program_or_engine() {
     let project = Project::new();
     let report = project.output(&["doctor", "--output", "json"]);
     assert_eq!(report.code, Some(0), "{report:?}");

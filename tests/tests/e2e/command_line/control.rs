@@ -72,7 +72,7 @@ fn shields(project: &Project) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_of_a_run_is_changed_from_another_process() {
+async fn policy_of_a_run_is_changed_by_another_process() {
     let prefix = "e2e-cli-policy";
     let project = Project::with_prefix(prefix);
     project.output(&["policy", "show"]).fails(125, "no run is in progress");
@@ -114,7 +114,7 @@ async fn the_policy_of_a_run_is_changed_from_another_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_are_stopped_from_another_process() {
+async fn runs_are_stopped_by_another_process() {
     let prefix = "e2e-cli-stop";
     let project = Project::with_prefix(prefix);
     let (first, second) = (Run::start(&project), Run::start(&project));
@@ -154,7 +154,7 @@ fn weaken(state: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_socket_refuses_another_user() {
+async fn control_socket_refuses_another_user() {
     const NOBODY: u32 = 65534;
     let project = Project::new();
     let state = tempfile::tempdir().expect("a folder");

@@ -21,7 +21,7 @@ fn exec(project: &Project, options: &[&str], script: &str) -> Ended {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_is_confined_and_its_code_is_ours() {
+async fn command_is_confined_and_its_exit_code_is_returned() {
     let project = open_project();
     let ended = exec(&project, &["--env", "GIVEN=x"], "id -u; echo $GIVEN; pwd; echo err >&2; exit 42");
     assert_eq!(
@@ -53,7 +53,7 @@ async fn a_command_is_confined_and_its_code_is_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_folder_of_root_a_failure_has_a_hint() {
+async fn failure_in_a_folder_of_root_has_a_hint() {
     let hint = "hint: the folder belongs to root";
     for (project, mine) in [(Project::new(), true), (open_project(), false)] {
         if mine {
@@ -67,7 +67,7 @@ async fn in_a_folder_of_root_a_failure_has_a_hint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_sees_of_the_folder_and_the_network_what_is_said() {
+async fn workspace_and_network_flags_limit_the_command() {
     let project = open_project();
     let script = "ls given; echo made > made; ls -A .sandbox; echo x > .sandbox/x";
     project.write("given", "given");
@@ -90,7 +90,7 @@ async fn it_sees_of_the_folder_and_the_network_what_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_folder_is_protected_and_tampered_paths_are_reported() {
+async fn folder_is_protected_and_tampered_paths_are_reported() {
     let project = open_project();
     project.write(".mcp.json", "{}");
     let script = "echo evil > .mcp.json; echo evil > .envrc; echo fine > fine";
@@ -110,7 +110,7 @@ async fn the_folder_is_protected_and_tampered_paths_are_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_it_reads_is_ours() {
+async fn stdin_reaches_the_command() {
     let project = open_project();
     let mut child = project
         .sandbox(&["exec", "--", "wc", "-c"])
@@ -126,7 +126,7 @@ async fn what_it_reads_is_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_image_is_built_once_reported_and_removed_when_forced() {
+async fn image_is_built_once_reported_and_removed_with_force() {
     let prefix = "e2e-cli-build";
     let project = Project::with_prefix(prefix);
     project.write(".sandbox/sandbox.yaml", &config(prefix, "X").replace("image: X\n", ""));

@@ -55,7 +55,7 @@ fn signal(child: &Child, signal: Signal) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_in_a_run_is_confined_as_its_program() {
+async fn command_in_a_run_is_confined_like_its_program() {
     let project = Project::new();
     project.append(
         ".sandbox/sandbox.yaml",
@@ -97,7 +97,7 @@ async fn a_command_in_a_run_is_confined_as_its_program() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_and_codes_pass_and_signals_end_it() {
+async fn command_in_a_run_passes_streams_and_codes_and_ends_on_signals() {
     let prefix = "e2e-cli-exec-run";
     let project = Project::with_prefix(prefix);
     let run = background(&project, "exec sleep 1000");
@@ -163,7 +163,7 @@ async fn streams_and_codes_pass_and_signals_end_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_in_a_run_has_a_terminal() {
+async fn command_in_a_run_has_a_terminal() {
     let project = Project::new();
     let run = background(&project, "exec sleep 1000");
     project

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::project::Project;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_works_on_a_mirror_and_the_host_fetches_what_it_pushed() {
+async fn task_pushes_to_a_mirror_and_the_host_fetches_its_commit() {
     let project = Project::new();
     let git = |arguments: &[&str]| {
         let who = ["-c", "user.name=host", "-c", "user.email=host@example.test"];

@@ -235,7 +235,7 @@ impl Fixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_of_git_in_clones_and_linked_work_trees() {
+async fn everyday_git_commands_work_in_clones_and_linked_work_trees() {
     for kind in [Kind::Clone, Kind::Linked] {
         let fixture = Fixture::new(kind);
         let ended = fixture.day("direct", kind);
@@ -278,7 +278,7 @@ async fn a_day_of_git_in_clones_and_linked_work_trees() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_of_git_where_protected_files_are_tracked() {
+async fn git_commands_that_change_protected_files_fail_or_are_withheld() {
     for kind in [Kind::Guarded, Kind::GuardedLinked] {
         let fixture = Fixture::new(kind);
         let ended = fixture.day("direct", kind);
@@ -302,7 +302,7 @@ async fn a_day_of_git_where_protected_files_are_tracked() {
 
 /// What git did not record is no part of a step: only that waits.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_protected_file_that_git_did_not_record_holds_nothing_else_back() {
+async fn uncommitted_protected_file_withholds_nothing_else() {
     let fixture = Fixture::new(Kind::Guarded);
     let script = "echo 3 > .mcp.json; echo n > n; git add n; git commit -qm n";
     assert_eq!(fixture.run("copy", script).code, Some(0));
@@ -312,7 +312,7 @@ async fn a_protected_file_that_git_did_not_record_holds_nothing_else_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_submodule_the_command_says_where_to_run_instead() {
+async fn run_in_a_submodule_is_refused_and_works_in_the_outer_repository() {
     let fixture = Fixture::new(Kind::Submodule);
     for mode in ["direct", "copy"] {
         for case in &CASES {
@@ -376,7 +376,7 @@ const PLANTS: &str = "cd /workspace; common=$(realpath $(git rev-parse --git-com
     true";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_and_settings_that_a_task_plants_run_nowhere() {
+async fn hooks_and_settings_planted_by_a_task_never_run() {
     for kind in [Kind::Clone, Kind::Linked] {
         for mode in ["direct", "copy"] {
             let fixture = Fixture::new(kind);
@@ -425,7 +425,7 @@ const REPLACEMENTS: &str = "common=$(realpath $(git rev-parse --git-common-dir))
     rm $common/HEAD; mkdir -p $common/hooks; echo 'touch MARK' > $common/hooks/post-commit; chmod +x $common/hooks/post-commit";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_leads_the_hosts_git_to_a_repository_cannot_be_replaced() {
+async fn pointers_of_host_work_trees_cannot_be_replaced() {
     for kind in [Kind::Clone, Kind::Linked] {
         let fixture = Fixture::new(kind);
         let mark = fixture.root().join("mark");
@@ -450,7 +450,7 @@ async fn what_leads_the_hosts_git_to_a_repository_cannot_be_replaced() {
 
 /// Each run leaves what is harmless by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_several_runs_on_a_copy_put_together_stays_behind() {
+async fn repository_assembled_by_several_runs_on_a_copy_is_withheld() {
     let fixture = Fixture::new(Kind::Linked);
     let mark = fixture.root().join("mark");
     let runs = [
@@ -488,7 +488,7 @@ async fn what_several_runs_on_a_copy_put_together_stays_behind() {
 /// A task that could once write `.git` of a linked work tree gets no other repository of the user's
 /// with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_work_tree_is_not_led_to_another_repository() {
+async fn work_tree_that_points_to_another_repository_is_refused() {
     let fixture = Fixture::new(Kind::Linked);
     let root = fixture.root().display().to_string();
     let say = |text: &str| fs::write(fixture.work_tree.join(".git"), text).expect("a file");

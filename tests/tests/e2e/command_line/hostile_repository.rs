@@ -26,7 +26,7 @@ fn shell(machine: &Machine, script: &str) -> Ended {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_of_a_hostile_repository_give_it_no_right() {
+async fn settings_of_a_hostile_repository_grant_no_rights() {
     let machine = Machine::new().await;
     let file = machine.path("repository/.sandbox/sandbox.yaml");
     // The user's own variable. The control: someone who trusts the file hands it over.
@@ -114,7 +114,7 @@ async fn hostile_git_folder_reaches_no_other_repository_and_runs_nothing_here() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn program_in_a_hostile_repository_is_not_the_agent() {
+async fn program_in_a_hostile_repository_is_not_run_as_the_agent() {
     let machine = Machine::new().await;
     let bin = machine.path("repository/bin");
     fs::create_dir(&bin).expect("a folder");

@@ -5,7 +5,7 @@ use e2e_tests::setting::Setting;
 use super::project::{Project, config};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_have_keys_and_move_between_machines() {
+async fn saved_image_is_loaded_without_a_rebuild() {
     let prefix = "e2e-cli-images";
     let project = Project::with_prefix(prefix);
     project.write(".sandbox/sandbox.yaml", &config(prefix, "X").replace("image: X\n", ""));

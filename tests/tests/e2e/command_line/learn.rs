@@ -71,7 +71,7 @@ fn done(mut command: Command) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn package_clients_work_after_an_audit_and_what_it_taught() {
+async fn package_clients_work_with_rules_learnt_from_an_audit() {
     let prefix = "e2e-cli-learn";
     let clients = Clients::new(prefix);
     let project = &clients.project;
@@ -109,7 +109,7 @@ async fn package_clients_work_after_an_audit_and_what_it_taught() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_audit_opens_public_hosts_and_nothing_else() {
+async fn audit_opens_only_public_hosts() {
     let prefix = "e2e-cli-audit";
     let clients = Clients::new(prefix);
     let project = &clients.project;
@@ -164,7 +164,7 @@ async fn an_audit_opens_public_hosts_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_are_added_and_removed_where_they_are_written() {
+async fn allow_and_deny_edit_the_policy_in_place() {
     let project = Project::new();
     let policy = ".sandbox/network-allowlist.yaml";
     let text = || fs::read_to_string(project.path().join(policy)).expect("a policy");
@@ -196,7 +196,7 @@ async fn rules_are_added_and_removed_where_they_are_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_images_own_clients_say_where_packages_are_read_from() {
+async fn package_rules_come_from_the_clients_of_the_image() {
     let prefix = "e2e-cli-packages";
     let project = Project::with_prefix(prefix);
     let policy = ".sandbox/network-allowlist.yaml";

@@ -52,7 +52,7 @@ fn is_refused(ended: &Ended, why: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_in_the_place_of_a_mounted_folder_is_not_mounted() {
+async fn mounted_folder_replaced_by_a_link_is_refused() {
     let (project, secrets) = (Project::new(), secrets());
     project.write("cache/x", "");
     project.append(".sandbox/sandbox.yaml", "mounts: [\"../cache:/cache\"]\n");
@@ -72,7 +72,7 @@ async fn a_link_in_the_place_of_a_mounted_folder_is_not_mounted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn logs_are_not_written_through_a_link_or_a_second_name() {
+async fn logs_at_symbolic_and_hard_links_are_refused() {
     let (project, secrets) = (Project::new(), secrets());
     let victim = secrets.path().join("key");
     let planted = project.run(&format!(
@@ -101,7 +101,7 @@ async fn logs_are_not_written_through_a_link_or_a_second_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipe_in_the_place_of_any_file_hangs_nothing() {
+async fn pipe_instead_of_a_file_is_refused_without_hanging() {
     let project = Project::new();
     let planted = project.run("mkfifo pipe pipe.jsonl; mkdir dir; mkfifo dir/Dockerfile dir/images.tar");
     assert_eq!(planted.code, Some(0), "{planted:?}");
@@ -130,7 +130,7 @@ async fn a_pipe_in_the_place_of_any_file_hangs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_are_reached_by_a_link_of_the_tree_are_not_obeyed() {
+async fn settings_behind_a_link_in_the_tree_are_refused() {
     let project = Project::new();
     let folder = project.path().join(".sandbox");
     fs::rename(&folder, project.path().join("conf")).expect("a folder");
@@ -148,7 +148,7 @@ async fn settings_that_are_reached_by_a_link_of_the_tree_are_not_obeyed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_flag_names_is_obeyed_only_as_it_was_trusted() {
+async fn policy_changed_after_trust_is_refused() {
     let project = Project::new();
     project.write("policy.yaml", "domains: [open.test]\n");
     let trusted = project.wary(&["trust", "--allowlist", "policy.yaml"]).output().expect("the command");
@@ -175,7 +175,7 @@ async fn what_a_flag_names_is_obeyed_only_as_it_was_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
+async fn cloned_repository_gets_no_rights_until_trusted() {
     let (project, secrets) = (Project::new(), secrets());
     let asks = format!(
         "network_sandbox: false\nprotect_workspace: false\nmounts: [\"{}:/secrets\"]\nenv: {{K: !env HOST_KEY}}\npass_env: [HOST_TOKEN]\n",
@@ -238,7 +238,7 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dockerfile_or_what_it_copies_is_built_only_as_it_was_trusted() {
+async fn build_context_changed_after_trust_is_refused() {
     let project = Project::new();
     let base = e2e_tests::setting::Setting::of_this_run().image.clone();
     project.write("app/setup.sh", "echo fine\n");
@@ -263,7 +263,7 @@ async fn a_dockerfile_or_what_it_copies_is_built_only_as_it_was_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_that_a_task_can_write_is_not_loaded_and_replaces_no_proxy() {
+async fn archive_that_tasks_can_write_is_not_loaded_or_written_through_links() {
     let project = Project::new();
     let link = project.path().join("archive");
     let saved = project.output(&["image", "save", "archive"]);
@@ -287,7 +287,7 @@ async fn an_archive_that_a_task_can_write_is_not_loaded_and_replaces_no_proxy() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_another_projects_tasks_can_write_is_refused() {
+async fn session_that_tasks_of_another_project_can_write_is_refused() {
     let (project, other) = (Project::new(), Project::new());
     assert_eq!(other.run("mkdir session").code, Some(0));
     let session = other.path().join("session").display().to_string();
@@ -368,7 +368,7 @@ fn on_a_terminal(project: &Project, arguments: &[&str], answer: &str) -> Ended {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_terminal_it_asks_once() {
+async fn trust_prompt_on_a_terminal_appears_once() {
     let project = Project::new();
     let run = ["run", "--", "true"];
     let refused = on_a_terminal(&project, &run, "n\n");
@@ -399,7 +399,7 @@ impl Drop for Ending {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_a_running_task_keeps_exchanging_is_never_mounted_as_another() {
+async fn folder_swapped_by_a_running_task_is_never_mounted_as_another() {
     let (project, secrets) = (Project::new(), secrets());
     project.write("sub/plain", "");
     let swap = format!(

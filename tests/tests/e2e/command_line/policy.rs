@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::project::{Ended, Project};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_can_be_asked_and_linted() {
+async fn allowlist_check_and_lint_report_verdicts_and_exit_codes() {
     let project = Project::new();
     project.write(
         ".sandbox/network-allowlist.yaml",

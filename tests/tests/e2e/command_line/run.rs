@@ -18,7 +18,7 @@ async fn exit_code_and_streams_are_the_commands_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mebibyte_of_anything_passes_unchanged() {
+async fn mebibyte_of_random_bytes_passes_unchanged() {
     let mut bytes = vec![0; 1 << 20];
     fs::File::open("/dev/urandom").expect("a device").read_exact(&mut bytes).expect("bytes");
     let project = Project::new();
@@ -40,7 +40,7 @@ async fn a_mebibyte_of_anything_passes_unchanged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_work_tree_is_the_working_directory_and_mounts_can_be_read_only() {
+async fn work_tree_is_the_working_directory_and_read_only_mount_is_enforced() {
     let project = Project::new();
     let data = tempfile::tempdir().expect("a folder");
     fs::write(data.path().join("given"), "given").expect("a file");
@@ -54,7 +54,7 @@ async fn the_work_tree_is_the_working_directory_and_mounts_can_be_read_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_limit_is_124() {
+async fn time_limit_exits_with_124() {
     let begun = Instant::now();
     let ended = Project::new().output(&["run", "--timeout", "2", "--", "sleep", "300"]);
     ended.fails(124, "time limit of 2 s");
@@ -62,14 +62,14 @@ async fn the_time_limit_is_124() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_missing_is_127_and_one_that_cannot_run_is_126() {
+async fn missing_program_is_127_and_non_executable_file_is_126() {
     let project = Project::new();
     assert_eq!(project.output(&["run", "--", "no-such-program"]).code, Some(127));
     assert_eq!(project.output(&["run", "--", "/etc/passwd"]).code, Some(126));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_stops_the_command_and_leaves_nothing() {
+async fn signal_stops_the_command_and_leaves_nothing() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let prefix = format!("e2e-cli-signal-{code}");
         let project = Project::with_prefix(&prefix);
@@ -86,7 +86,7 @@ async fn a_signal_stops_the_command_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_reader_is_gone_the_command_is_stopped_and_nothing_is_left() {
+async fn closed_stdout_stops_the_command_and_leaves_nothing() {
     let prefix = "e2e-cli-pipe";
     let project = Project::with_prefix(prefix);
     let (mut child, stdout) = project.start("echo ready; exec yes");
@@ -99,7 +99,7 @@ async fn when_the_reader_is_gone_the_command_is_stopped_and_nothing_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn input_that_is_not_read_leaves_no_word_of_the_engine() {
+async fn unread_input_causes_no_engine_message() {
     let project = Project::new();
     for (command, expected) in [(["true"].as_slice(), ""), (&["sh", "-c", "echo err >&2"], "err\n")] {
         let mut run = project.sandbox(&[&["run", "--"], command].concat());
@@ -117,7 +117,7 @@ async fn input_that_is_not_read_leaves_no_word_of_the_engine() {
 
 /// The engine's monitor ends with input that no one read, while output is still on its way.
 #[tokio::test(flavor = "multi_thread")]
-async fn input_that_is_not_read_costs_no_output() {
+async fn unread_input_loses_no_output() {
     const OUTPUT: usize = 8_000_000;
     let project = Project::new();
     for _ in 0..4 {
@@ -134,7 +134,7 @@ async fn input_that_is_not_read_costs_no_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_runs_of_one_project_side_by_side() {
+async fn two_runs_of_one_project_work_concurrently() {
     let project = Project::new();
     // Each waits for the other.
     let (mut first, mut first_out) =
@@ -148,7 +148,7 @@ async fn two_runs_of_one_project_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_cannot_write_the_rules_of_its_next_run() {
+async fn task_cannot_write_the_allowlist_of_its_next_run() {
     let project = Project::new();
     let script = "echo control > beside; echo 'domains: [\"*\"]' > .sandbox/network-allowlist.yaml || echo refused; \
          rm -rf .sandbox 2>/dev/null || echo kept; mv .sandbox away 2>/dev/null || echo stays";

@@ -7,7 +7,7 @@ use e2e_tests::setting::Setting;
 use super::project::{Ended, PREFIX, Project, config};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_in_the_settings_is_125_with_its_place() {
+async fn error_in_the_settings_is_125_with_its_location() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "imgae: x\n");
     let ended = project.run("true");
@@ -23,7 +23,7 @@ async fn a_fault_in_the_settings_is_125_with_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_usage_is_2_and_an_engine_that_is_not_there_is_125_with_a_hint() {
+async fn usage_error_is_2_and_unreachable_engine_is_125_with_a_hint() {
     let project = Project::new();
     assert_eq!(project.output(&["run"]).code, Some(2));
     assert_eq!(project.output(&["run", "--timeout", "0", "--", "true"]).code, Some(2));
@@ -36,7 +36,7 @@ async fn wrong_usage_is_2_and_an_engine_that_is_not_there_is_125_with_a_hint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_policy_nothing_is_reached_and_that_is_said() {
+async fn missing_policy_blocks_all_hosts_with_a_warning() {
     let project = Project::new();
     fs::remove_file(project.path().join(".sandbox/network-allowlist.yaml")).expect("a file");
     let ended = project.run("curl -sS -o /dev/null -w '%{http_code}' https://open.test/");
@@ -47,7 +47,7 @@ async fn without_a_policy_nothing_is_reached_and_that_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_network_sandbox_that_is_said() {
+async fn disabled_network_sandbox_is_reported() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "network_sandbox: false\n");
     let ended =
@@ -57,7 +57,7 @@ async fn without_the_network_sandbox_that_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn variables_come_from_the_settings_and_by_name_from_outside() {
+async fn variables_come_from_env_and_pass_env() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "env: {GIVEN: \"a b\"}\npass_env: [PASSED, ABSENT]\n");
     let script =
@@ -77,7 +77,7 @@ async fn variables_come_from_the_settings_and_by_name_from_outside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_former_folder_is_read_where_the_other_is_absent() {
+async fn former_settings_folder_is_read_if_the_current_is_absent() {
     let project = Project::new();
     fs::rename(project.path().join(".sandbox"), project.path().join(".airut")).expect("a folder");
     let ended = project.output(&["run", "-v", "--", "curl", "-sS", "https://open.test/"]);
@@ -90,7 +90,7 @@ async fn the_former_folder_is_read_where_the_other_is_absent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
+async fn project_dockerfile_is_built_and_its_failure_is_reported() {
     let project = Project::new();
     let without_image = config(PREFIX, "X").replace("image: X\n", "");
     project.write(".sandbox/sandbox.yaml", &without_image);
@@ -122,7 +122,7 @@ async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_not_shown_the_keys_of_the_sandbox() {
+async fn state_folder_in_the_work_tree_is_refused() {
     let project = Project::new();
     let ended: Ended = project
         .sandbox(&["run", "--", "true"])

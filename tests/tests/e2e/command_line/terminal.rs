@@ -200,7 +200,7 @@ fn kill(pid: u32) {
 const SHELL: [&str; 8] = ["run", "-t", "--", "env", "PS1=$ ", "bash", "--norc", "--noediting"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_has_a_terminal_with_its_size_and_its_keys() {
+async fn command_on_a_terminal_gets_its_size_and_keys() {
     let prefix = "e2e-cli-tty";
     let project = Project::with_prefix(prefix);
     let mut terminal = Terminal::start(&project.sandbox(&SHELL));
@@ -244,7 +244,7 @@ async fn a_command_has_a_terminal_with_its_size_and_its_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_engines_own_keys_for_leaving_are_the_programs() {
+async fn detach_keys_of_the_engine_reach_the_program() {
     let prefix = "e2e-cli-keys";
     let project = Project::with_prefix(prefix);
     let [run, rest @ ..] = SHELL;
@@ -262,7 +262,7 @@ async fn the_engines_own_keys_for_leaving_are_the_programs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_terminal_or_a_program_the_reason_is_reported() {
+async fn missing_terminal_program_or_image_is_reported() {
     let project = Project::with_prefix("e2e-cli-no-tty");
     project.output(&["run", "-t", "--", "true"]).fails(2, "stdin and stdout must be a terminal");
     project.output(&["shell"]).fails(2, "stdin and stdout must be a terminal");
@@ -275,7 +275,7 @@ async fn without_a_terminal_or_a_program_the_reason_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_at_once_is_shown_all_the_same() {
+async fn output_of_a_program_that_ends_at_once_is_complete() {
     let project = Project::new();
     for _ in 0..3 {
         let mut terminal =
@@ -297,7 +297,7 @@ async fn what_ends_at_once_is_shown_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_left_and_attached_to_again() {
+async fn detached_run_is_attached_to_again() {
     let prefix = "e2e-cli-detach";
     let project = Project::with_prefix(prefix);
     let mut first = Terminal::start(&project.sandbox(&SHELL));
@@ -336,7 +336,7 @@ async fn a_run_is_left_and_attached_to_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_owner_is_killed_egress_ends_and_the_terminal_is_usable() {
+async fn killed_owner_ends_egress_and_leaves_the_terminal_usable() {
     let prefix = "e2e-cli-owner";
     let project = Project::with_prefix(prefix);
     let script = "while :; do curl -s -m 1 https://open.test/ >> log || echo refused >> log; echo tick; sleep 0.2; done";
@@ -367,7 +367,7 @@ async fn when_the_owner_is_killed_egress_ends_and_the_terminal_is_usable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_front_is_killed_and_the_run_goes_on() {
+async fn run_continues_after_its_client_is_killed() {
     let prefix = "e2e-cli-front";
     let project = Project::with_prefix(prefix);
     let mut terminal = Terminal::start(&project.sandbox(&SHELL));
@@ -391,7 +391,7 @@ async fn the_front_is_killed_and_the_run_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_program_or_its_monitor_is_killed_the_terminal_is_usable() {
+async fn killed_program_or_monitor_leaves_the_terminal_usable() {
     let prefix = "e2e-cli-killed";
     let project = Project::with_prefix(prefix);
     let left = "\x1b[?1049l";
@@ -413,7 +413,7 @@ async fn when_the_program_or_its_monitor_is_killed_the_terminal_is_usable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_in_the_background_is_found_shown_and_stopped() {
+async fn background_run_is_waited_for_attached_to_and_removed() {
     let prefix = "e2e-cli-background";
     let project = Project::with_prefix(prefix);
     let script = "echo out; echo err >&2; until [ -e go ]; do sleep 0.1; done; echo over; exit 5";
@@ -460,7 +460,7 @@ impl Drop for Ends {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_without_a_reader_leaves_a_run_in_order() {
+async fn unread_terminal_output_is_bounded_and_the_run_answers() {
     let prefix = "e2e-cli-flood";
     let project = Project::with_prefix(prefix);
     let started =
@@ -486,7 +486,7 @@ async fn output_without_a_reader_leaves_a_run_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_attach_some_are_refused_and_the_run_answers() {
+async fn excess_clients_are_refused_and_the_run_answers() {
     let prefix = "e2e-cli-many";
     let project = Project::with_prefix(prefix);
     let started = project.output(&["run", "-t", "-d", "--", "sleep", "1000"]);
@@ -519,7 +519,7 @@ async fn of_many_who_attach_some_are_refused_and_the_run_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_in_the_background_answers_who_attaches() {
+async fn background_agent_answers_an_attached_client() {
     let prefix = "e2e-cli-agent-d";
     let project = Project::with_prefix(prefix);
     let agent =
@@ -535,7 +535,7 @@ async fn an_agent_in_the_background_answers_who_attaches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_on_a_terminal_shows_what_it_does_and_which_hosts_were_blocked() {
+async fn agent_on_a_terminal_shows_progress_and_blocked_hosts() {
     let project = Project::new();
     let tool = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"a","name":"Bash","input":{}}]}}"#;
     let agent = StandIn::new(&format!(
@@ -553,7 +553,7 @@ async fn an_agent_on_a_terminal_shows_what_it_does_and_which_hosts_were_blocked(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn command_on_a_terminal_hides_a_refusal_and_the_host_is_named() {
+async fn command_on_a_terminal_reports_blocked_hosts() {
     let project = Project::new();
     let mut command =
         project.sandbox(&["run", "--", "sh", "-c", "curl -s http://evil.example/ > /dev/null; echo end"]);
@@ -564,7 +564,7 @@ async fn command_on_a_terminal_hides_a_refusal_and_the_host_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_of_a_task_makes_a_terminal_type_nothing_and_leaves_its_clipboard() {
+async fn hostile_terminal_sequences_of_a_task_are_removed() {
     let project = Project::new();
     let hostile = [
         "\x1b[c",

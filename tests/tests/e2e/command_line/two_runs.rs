@@ -150,17 +150,17 @@ fn bounded(command: &Command) -> Ended {
 }
 
 #[test]
-fn nothing_of_the_host_is_touched_after_changes_with_seed_0() {
+fn random_changes_with_seed_0_do_not_reach_the_host() {
     holds_after(0);
 }
 
 #[test]
-fn nothing_of_the_host_is_touched_after_changes_with_seed_1() {
+fn random_changes_with_seed_1_do_not_reach_the_host() {
     holds_after(1);
 }
 
 #[test]
-fn nothing_of_the_host_is_touched_after_changes_with_seed_2() {
+fn random_changes_with_seed_2_do_not_reach_the_host() {
     holds_after(2);
 }
 
@@ -201,7 +201,7 @@ fn holds_after(seed: u64) {
 }
 
 #[test]
-fn the_control_a_read_of_the_hosts_file_is_noticed() {
+fn control_read_of_the_host_file_is_detected() {
     let host = Host::new();
     assert_eq!(fs::read_to_string(host.key()).expect("a file"), "host-only\n");
     assert_eq!(host.difference().as_deref(), Some("it was read"));

@@ -33,7 +33,7 @@ fn held(report: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guarantees_are_listed_one_by_one_and_hold() {
+async fn guarantees_hold_and_are_listed_one_by_one() {
     let project = Project::new();
     let ended = project.output(&["verify", "--expect", "bash"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
@@ -42,7 +42,7 @@ async fn guarantees_are_listed_one_by_one_and_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guarantees_for_the_untrusted_hold_in_an_image_with_programs_and_in_an_empty_one() {
+async fn untrusted_guarantees_hold_with_and_without_programs_in_the_image() {
     let project = Project::new();
     let clients = &Setting::of_this_run().clients_image;
     project.write(".sandbox/sandbox.yaml", &config(PREFIX, clients));
@@ -70,7 +70,7 @@ async fn guarantees_for_the_untrusted_hold_in_an_image_with_programs_and_in_an_e
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_hold_is_reported_with_a_hint_and_is_an_exit_code() {
+async fn broken_guarantee_is_reported_with_a_hint_and_an_exit_code() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "network_sandbox: false\n");
     let ended = project.output(&["verify", "--expect", "python"]);

@@ -170,7 +170,7 @@ fn allowlist(project: &Project) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_watched_and_allowed_by_a_key() {
+async fn watched_requests_are_allowed_by_a_key() {
     let prefix = "e2e-cli-watch";
     let project = Project::with_prefix(prefix);
     project.output(&["watch"]).fails(2, "`sandbox logs --follow`");
@@ -228,7 +228,7 @@ async fn requests_are_watched_and_allowed_by_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_waits_is_answered_by_a_key() {
+async fn waiting_request_is_answered_by_a_key() {
     let prefix = "e2e-cli-watch-ask";
     let project = Project::with_prefix(prefix);
     let curl = |url: &str| {
@@ -271,7 +271,7 @@ async fn a_request_that_waits_is_answered_by_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_task_sends_does_nothing_to_the_terminal() {
+async fn hostile_requests_do_not_affect_the_terminal() {
     // It shows the newest run of all that have this state.
     let project = Project::with_prefix("e2e-cli-watch-hostile");
     let mut run = start(&project);
@@ -311,7 +311,7 @@ async fn what_a_task_sends_does_nothing_to_the_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_terminal_is_given_back_on_every_end() {
+async fn terminal_is_restored_on_every_exit() {
     let project = Project::with_prefix("e2e-cli-watch-end");
     let mut watch = project.sandbox(&["watch"]);
     watch.env("RUST_BACKTRACE", "0");
@@ -333,7 +333,7 @@ async fn the_terminal_is_given_back_on_every_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_view_is_suspended_resized_and_without_colours() {
+async fn view_supports_suspend_resize_and_no_colours() {
     let project = Project::with_prefix("e2e-cli-watch-size");
     let mut watch = project.sandbox(&["watch"]);
     let colour = |screen: &str| screen.contains("\x1b[38;5;6m");

@@ -9,7 +9,7 @@ fn copied(project: &Project, script: &str) -> super::project::Ended {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_work_tree_is_protected_unless_that_is_turned_off() {
+async fn work_tree_is_protected_unless_disabled() {
     let project = Project::new();
     project.write(".claude/settings.json", "{}");
     let script = "echo evil > .claude/settings.json; echo evil > .envrc; echo evil > .sandbox/sandbox.yaml; echo fine > fine";
@@ -39,7 +39,7 @@ async fn a_work_tree_is_protected_unless_that_is_turned_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_is_looked_at_applied_or_discarded() {
+async fn copy_is_shown_applied_and_discarded() {
     let project = Project::new();
     project.write("a", "one\n");
     project.write("gone", "x\n");
@@ -85,7 +85,7 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_a_task_made_up_forges_no_line_and_moves_no_cursor() {
+async fn hostile_file_name_in_a_warning_is_escaped() {
     let project = Project::new();
     let ended =
         project.run("d=$'x\\e[2J\\nwarning: forged\\xe2\\x80\\xae'; mkdir \"$d\"; echo evil > \"$d/.envrc\"");
@@ -100,7 +100,7 @@ async fn a_name_that_a_task_made_up_forges_no_line_and_moves_no_cursor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_that_names_what_a_task_made_up_is_plain_too() {
+async fn hostile_file_name_in_an_error_is_escaped() {
     let project = Project::new();
     let name = "x\u{1b}[2J\nerror: forged";
     assert_eq!(copied(&project, "echo two > $'x\\e[2J\\nerror: forged'").code, Some(0));

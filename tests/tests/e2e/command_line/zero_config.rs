@@ -94,7 +94,7 @@ async fn base_image() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agent_answers_in_a_fresh_repository_with_one_command() {
+async fn agent_answers_in_a_fresh_repository_without_settings() {
     let machine = Machine::new().await;
     symlink(&Setting::of_this_run().claude, machine.path("bin/claude")).expect("a link");
     let ended = machine.ended(&["agent", "--timeout", "300", "remember the word heliotrope"]);
@@ -111,7 +111,7 @@ async fn the_agent_answers_in_a_fresh_repository_with_one_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_program_of_this_machine_the_agent_is_installed_and_sees_no_key() {
+async fn agent_missing_on_the_host_is_installed_and_sees_no_key() {
     let machine = Machine::new().await;
     // A script is no native program.
     fs::write(machine.path("bin/claude"), "#!/usr/bin/env node\n").expect("a file");
@@ -131,7 +131,7 @@ async fn without_a_program_of_this_machine_the_agent_is_installed_and_sees_no_ke
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_runs_in_a_fresh_repository_and_reaches_nothing() {
+async fn command_in_a_fresh_repository_reaches_no_host() {
     let machine = Machine::new().await;
     let script = "curl -sS -o /dev/null -w '%{http_code} ' https://open.test/; git status --short; echo \"${ANTHROPIC_API_KEY-unset}\"";
     let ended = machine.ended(&["run", "--", "bash", "-c", script]);
@@ -141,7 +141,7 @@ async fn a_command_runs_in_a_fresh_repository_and_reaches_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_files_of_init_are_trusted_and_work() {
+async fn files_of_init_are_trusted_until_changed() {
     let machine = Machine::new().await;
     fs::write(machine.path("repository/Cargo.toml"), "").expect("a file");
     let init = machine.ended(&["init"]);
@@ -163,7 +163,7 @@ async fn the_files_of_init_are_trusted_and_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_devcontainer_is_an_image_once_it_is_trusted() {
+async fn devcontainer_image_is_used_once_trusted() {
     let project = Project::new();
     project.write(".sandbox/sandbox.yaml", &config(PREFIX, "X").replace("image: X\n", ""));
     let file = format!(
@@ -180,7 +180,7 @@ async fn a_devcontainer_is_an_image_once_it_is_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flags_hold_for_one_run() {
+async fn flags_override_the_settings_for_one_run() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "env: {A: file, B: file}\nresource_limits: {memory: 1g}\n");
     let script = "echo $A $B $C; pwd; cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max pids/pids.max pids.max 2>/dev/null; true";
@@ -195,7 +195,7 @@ async fn flags_hold_for_one_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_not_there_is_an_error_with_its_fixes() {
+async fn missing_agent_is_an_error_with_hints() {
     let project = Project::new();
     let none = project.output(&["agent", "hello"]);
     none.fails(127, "error: the image has no `claude`\nhint: mount the host's with --agent-bin");
@@ -208,7 +208,7 @@ async fn an_agent_that_is_not_there_is_an_error_with_its_fixes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_base_image_that_cannot_be_pulled_has_a_fix() {
+async fn failed_pull_of_a_base_image_has_a_hint() {
     let project = Project::new();
     project.write(".sandbox/sandbox.yaml", &config(PREFIX, "X").replace("image: X\n", ""));
     project.write(".sandbox/container/Dockerfile", "FROM no-such-image:1\n");
@@ -218,7 +218,7 @@ async fn a_base_image_that_cannot_be_pulled_has_a_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_above_the_current_folder_are_the_projects() {
+async fn settings_in_a_parent_folder_are_the_projects() {
     let project = Project::new();
     project.write("src/deep/file", "");
     let run = |folder: &str| -> Ended {

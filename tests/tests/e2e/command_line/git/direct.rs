@@ -40,7 +40,7 @@ const NAMES: &str =
     "git for-each-ref --format='%(refname:short) %(contents:subject)' refs/heads refs/sandbox";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_of_a_run_that_was_killed_come_with_the_next_command() {
+async fn commits_of_a_killed_run_are_imported_by_the_next_command() {
     let fixture = Fixture::with(Kind::Clone, Project::with_prefix("e2e-git-killed"));
     let mut running = Running::start(&fixture, &commit("task"));
     running.child.kill().expect("our own child");
@@ -59,7 +59,7 @@ async fn commits_of_a_run_that_was_killed_come_with_the_next_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_of_two_runs_in_one_tree_and_of_the_host_all_come() {
+async fn concurrent_commits_of_two_runs_and_the_host_are_all_kept() {
     for kind in [Kind::Clone, Kind::Linked] {
         let fixture = Fixture::new(kind);
         let first =
@@ -93,7 +93,7 @@ async fn commits_of_two_runs_in_one_tree_and_of_the_host_all_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn import_that_fails_is_an_error_and_made_when_its_cause_is_gone() {
+async fn failed_import_is_an_error_and_succeeds_once_its_cause_is_gone() {
     let fixture = Fixture::with(Kind::Clone, Project::with_prefix("e2e-git-failed"));
     let running = Running::start(&fixture, &commit("task"));
     fixture.host(&fixture.work_tree, "mv .git ../other; git init -q .");
@@ -115,7 +115,7 @@ async fn import_that_fails_is_an_error_and_made_when_its_cause_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_commit_of_a_project_takes_its_settings_in() {
+async fn first_commit_of_a_project_includes_its_settings() {
     for mode in ["direct", "copy"] {
         let project = Project::new();
         let home = tempfile::tempdir().expect("a folder");

@@ -43,7 +43,7 @@ fn ran(fixture: &Fixture, folders: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
+async fn work_tree_added_by_a_task_runs_no_programs_on_the_host() {
     for kind in [Kind::Clone, Kind::Linked] {
         for mode in ["direct", "copy", "auto"] {
             let fixture = Fixture::new(kind);
@@ -96,7 +96,7 @@ async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
 /// A linked work tree that the host has in the tree is what it was, whatever git in the task makes
 /// of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn work_trees_of_the_host_in_the_tree_keep_their_pointers() {
+async fn host_work_trees_in_the_tree_keep_their_pointers() {
     let attempts = [
         ("true", true),
         ("echo gitdir: ../.git > inner/.git", true),
@@ -147,7 +147,7 @@ const SETTINGS: &str = "echo n > n; git add n; git commit -qm n; git push -q -u 
     git config user.name \"$(printf 'A\\033[31m\\nB')\"; git config core.bare false";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_of_a_task_wait_and_are_listed_one_by_one() {
+async fn git_settings_of_a_task_are_withheld_and_listed_one_by_one() {
     for kind in [Kind::Clone, Kind::Linked] {
         let fixture = Fixture::new(kind);
         let evil = fixture.root().join("evil.git").display().to_string();
@@ -204,7 +204,7 @@ async fn settings_of_a_task_wait_and_are_listed_one_by_one() {
 
 /// It is made anew, of its commits alone, once a person says so. Its files do not wait.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repository_that_a_task_makes_waits_as_a_whole() {
+async fn repository_created_by_a_task_is_withheld_as_a_whole() {
     let project = Project::new();
     let script = "git init -q -b main . && echo a > a && git add a && git -c user.name=a -c user.email=a@a.test commit -qm one";
     let ended = project.output(&["run", "--workspace", "auto", "--", "bash", "-ec", script]);
