@@ -31,12 +31,12 @@ mod tests {
     fn result_takes_precedence_over_standard_error() {
         let error = |text: &str| json!({"type": "result", "is_error": true, "result": text});
         let fine = json!({"type": "result", "is_error": false, "result": "fine"});
-        let said = json!({"type": "assistant", "message": {"content": "API Error: 401"}});
+        let reply = json!({"type": "assistant", "message": {"content": "API Error: 401"}});
         let cases = [
             (vec![], "", None),
             (vec![], " \n\n", None),
-            (vec![said.clone(), fine.clone()], "", None),
-            (vec![said, fine.clone()], "oh\r\n", Some("oh")),
+            (vec![reply.clone(), fine.clone()], "", None),
+            (vec![reply, fine.clone()], "oh\r\n", Some("oh")),
             (vec![error("a"), error("b"), fine], "oh", Some("b")),
             (vec![error("a"), error("")], "oh", Some("a")),
             (

@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a cast from a float saturates, which is what is wanted"
+    reason = "a cast from a float saturates, as intended"
 )]
 pub(crate) fn saturated(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().map(|number| number as u64))

@@ -36,7 +36,7 @@ mod tests {
 
     use super::*;
 
-    fn says(id: Option<&str>, parent: Option<&str>, text: &str) -> Value {
+    fn reply(id: Option<&str>, parent: Option<&str>, text: &str) -> Value {
         json!({"type": "assistant", "parent_tool_use_id": parent,
             "message": {"id": id, "content": [{"type": "text", "text": text}]}})
     }
@@ -53,14 +53,14 @@ mod tests {
             (vec![], ""),
             (vec![result(Some("a"))], "a"),
             (vec![result(Some("a")), result(Some("")), result(None), result(Some("b"))], "a\n\nb"),
-            (vec![says(Some("m"), None, "x"), result(Some("a"))], "a"),
-            (vec![says(Some("m"), None, "x"), result(Some(""))], "x"),
-            (vec![says(Some("m"), None, "x"), says(Some("n"), None, "y")], "y"),
-            (vec![says(Some("m"), None, "x"), tool.clone(), says(Some("m"), None, "y")], "x\ny"),
-            (vec![says(Some("n"), None, "x"), tool], "x"),
-            (vec![says(None, None, "x"), says(None, None, "y")], "y"),
-            (vec![says(Some("m"), None, "x"), says(Some("s"), Some("t"), "y")], "x"),
-            (vec![says(Some("m"), None, "x"), says(Some("n"), None, "")], "x"),
+            (vec![reply(Some("m"), None, "x"), result(Some("a"))], "a"),
+            (vec![reply(Some("m"), None, "x"), result(Some(""))], "x"),
+            (vec![reply(Some("m"), None, "x"), reply(Some("n"), None, "y")], "y"),
+            (vec![reply(Some("m"), None, "x"), tool.clone(), reply(Some("m"), None, "y")], "x\ny"),
+            (vec![reply(Some("n"), None, "x"), tool], "x"),
+            (vec![reply(None, None, "x"), reply(None, None, "y")], "y"),
+            (vec![reply(Some("m"), None, "x"), reply(Some("s"), Some("t"), "y")], "x"),
+            (vec![reply(Some("m"), None, "x"), reply(Some("n"), None, "")], "x"),
         ];
         for (events, expected) in cases {
             let typed: Vec<StreamEvent> = serde_json::from_value(Value::Array(events.clone())).unwrap();

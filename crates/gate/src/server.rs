@@ -71,7 +71,7 @@ impl GateServer {
 
 /// The reason why git does not answer.
 enum Refusal {
-    Says(StatusCode, &'static str),
+    Status(StatusCode, &'static str),
     Failed(GateError),
 }
 
@@ -86,7 +86,7 @@ impl Inner {
         let (head, body) = request.into_parts();
         let (status, text) = match self.answer(&head, body).await {
             Ok(response) => return response.map(Either::Right),
-            Err(Refusal::Says(status, text)) => (status, text),
+            Err(Refusal::Status(status, text)) => (status, text),
             Err(Refusal::Failed(error)) => {
                 let causes = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::warn!(%error, causes, "the gate failed to answer a request");
@@ -105,9 +105,9 @@ impl Inner {
 
     async fn answer(&self, head: &Parts, body: Incoming) -> Result<Response<backend::Body>, Refusal> {
         let (name, service, query) = route(head)
-            .ok_or(Refusal::Says(StatusCode::NOT_FOUND, "this is not a request of git's smart HTTP"))?;
+            .ok_or(Refusal::Status(StatusCode::NOT_FOUND, "this is not a request of git's smart HTTP"))?;
         if !self.is_authorized(head) {
-            return Err(Refusal::Says(
+            return Err(Refusal::Status(
                 StatusCode::UNAUTHORIZED,
                 "the token of this execution is missing or wrong",
             ));
@@ -115,7 +115,7 @@ impl Inner {
         let repository = self
             .repositories
             .get(name)
-            .ok_or(Refusal::Says(StatusCode::NOT_FOUND, "there is no such repository here"))?;
+            .ok_or(Refusal::Status(StatusCode::NOT_FOUND, "there is no such repository here"))?;
         let places = if service == RECEIVE_PACK { OF_A_PUSH } else { 1 };
         let room = Arc::clone(&self.room).acquire_many_owned(places).await;
         let call = Call { repository, service, query, head };
@@ -160,7 +160,8 @@ async fn push<T: Send + 'static>(
     mut body: Incoming,
     room: T,
 ) -> Result<Response<backend::Body>, Refusal> {
-    let unreadable = Refusal::Says(StatusCode::BAD_REQUEST, "the push cannot be read; push with git itself");
+    let unreadable =
+        Refusal::Status(StatusCode::BAD_REQUEST, "the push cannot be read; push with git itself");
     // Git sends pushes without a content encoding.
     if call.head.headers.contains_key(CONTENT_ENCODING) {
         return Err(unreadable);
@@ -181,7 +182,7 @@ async fn push<T: Send + 'static>(
         }
     };
     let stale =
-        Refusal::Says(StatusCode::CONFLICT, "a ref does not have the old value in the push; fetch first");
+        Refusal::Status(StatusCode::CONFLICT, "a ref does not have the old value in the push; fetch first");
     let backups = Backups::make(call.repository, &updates).await?.ok_or(stale)?;
     let running = match call.start() {
         Ok(running) => running,

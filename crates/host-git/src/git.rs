@@ -93,7 +93,7 @@ pub(crate) enum Input<'a> {
 }
 
 /// The result of one git process.
-pub(crate) struct Said {
+pub(crate) struct GitRun {
     pub(crate) is_success: bool,
     pub(crate) output: Vec<u8>,
     messages: Vec<u8>,
@@ -165,8 +165,8 @@ impl<'a> Git<'a> {
         arguments: &[&str],
         input: Input<'_>,
     ) -> Result<Vec<u8>, Error> {
-        let said = self.run(operation, arguments, input, None)?;
-        if said.is_success { Ok(said.output) } else { Err(said.error()) }
+        let run = self.run(operation, arguments, input, None)?;
+        if run.is_success { Ok(run.output) } else { Err(run.error()) }
     }
 
     /// Git's result. Its output goes to `output` if that is given.
@@ -176,7 +176,7 @@ impl<'a> Git<'a> {
         arguments: &[&str],
         input: Input<'_>,
         output: Option<File>,
-    ) -> Result<Said, Error> {
+    ) -> Result<GitRun, Error> {
         let mut git = self.command();
         git.args(arguments);
         let (bytes, stdin) = match input {
@@ -201,7 +201,7 @@ impl<'a> Git<'a> {
         if output.len() as u64 > self.output {
             return Err(Error::TooMuch { what: "bytes of git output", limit: self.output });
         }
-        Ok(Said { is_success, output, messages, operation })
+        Ok(GitRun { is_success, output, messages, operation })
     }
 
     fn command(&self) -> Command {
@@ -311,7 +311,7 @@ impl<'a> Git<'a> {
     }
 }
 
-impl Said {
+impl GitRun {
     pub(crate) fn error(&self) -> Error {
         Error::Git { operation: self.operation, message: self.message() }
     }
@@ -396,11 +396,11 @@ mod tests {
         crate::tests::fixture::git(folder.path(), "config protocol.ext.allow always");
         let git = Git::new(&bare, Path::new(""), &Limits::default());
         let ran = folder.path().join("ran");
-        let said =
+        let run =
             git.run("list", &["ls-remote", &format!("ext::touch {}", ran.display())], Input::Nothing, None);
-        let said = said.unwrap();
-        assert!(!said.is_success && !ran.exists());
-        assert!(said.message().contains("not allowed"), "{}", said.message());
+        let run = run.unwrap();
+        assert!(!run.is_success && !ran.exists());
+        assert!(run.message().contains("not allowed"), "{}", run.message());
     }
 
     #[test]
@@ -411,17 +411,17 @@ mod tests {
             "git update-ref HEAD $(git commit-tree -m x $(git mktree </dev/null))",
         );
         let git = Git::new(&bare, Path::new(""), &Limits::default());
-        let said = git.run("follow", &["rev-list", "HEAD", &"1".repeat(40)], Input::Nothing, None).unwrap();
-        assert!(!said.is_success && !said.message().contains("graft"), "{}", said.message());
+        let run = git.run("follow", &["rev-list", "HEAD", &"1".repeat(40)], Input::Nothing, None).unwrap();
+        assert!(!run.is_success && !run.message().contains("graft"), "{}", run.message());
     }
 
     #[test]
     fn git_message_does_not_move_the_cursor() {
         let (_folder, bare) = bare();
         let git = Git::new(&bare, Path::new(""), &Limits::default());
-        let said = git.run("fail", &["cat-file", "\x1b[2J"], Input::Nothing, None).unwrap();
-        assert!(!said.is_success);
-        assert!(!said.message().contains('\x1b') && !said.message().contains('\n'), "{}", said.message());
+        let run = git.run("fail", &["cat-file", "\x1b[2J"], Input::Nothing, None).unwrap();
+        assert!(!run.is_success);
+        assert!(!run.message().contains('\x1b') && !run.message().contains('\n'), "{}", run.message());
     }
 
     #[test]

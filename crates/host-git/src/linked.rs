@@ -164,15 +164,15 @@ impl MainWorkTree {
     fn commit(&self, git: &Git<'_>, name: &str) -> Result<Option<ObjectId>, Error> {
         let revision = format!("{name}^{{commit}}");
         let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &revision];
-        let said = git.run("find a commit", &arguments, Input::Nothing, None)?;
-        Ok(self.host.format().id(said.output.trim_ascii()).filter(|_| said.is_success))
+        let run = git.run("find a commit", &arguments, Input::Nothing, None)?;
+        Ok(self.host.format().id(run.output.trim_ascii()).filter(|_| run.is_success))
     }
 
     /// The commit of a branch. A revision by name could be a tag, or the output of `git describe`.
     fn branch(&self, git: &Git<'_>, name: &RefName) -> Result<Option<ObjectId>, Error> {
         let arguments = ["show-ref", "--verify", "--hash", "--", name.as_str()];
-        let said = git.run("find a branch", &arguments, Input::Nothing, None)?;
-        match self.host.format().id(said.output.trim_ascii()).filter(|_| said.is_success) {
+        let run = git.run("find a branch", &arguments, Input::Nothing, None)?;
+        match self.host.format().id(run.output.trim_ascii()).filter(|_| run.is_success) {
             Some(id) => self.commit(git, id.as_str()),
             None => Ok(None),
         }

@@ -123,9 +123,9 @@ impl Recorded {
     /// Adds the files that `git stash pop` writes: modified ones, those in the index, and new ones.
     fn stash(&mut self, git: &Git<'_>, id: &ObjectId, format: Format) -> Result<(), Error> {
         let arguments = ["rev-list", "--no-walk", "--parents", id.as_str()];
-        let Some(said) = self.asked(git, "look at stashes", &arguments)? else { return Ok(()) };
+        let Some(output) = self.asked(git, "look at stashes", &arguments)? else { return Ok(()) };
         let parents: Vec<ObjectId> =
-            said.trim_ascii().split(|byte| *byte == b' ').skip(1).filter_map(|id| format.id(id)).collect();
+            output.trim_ascii().split(|byte| *byte == b' ').skip(1).filter_map(|id| format.id(id)).collect();
         if let [before, index, new @ ..] = parents.as_slice() {
             self.commits(git, Some(before), id, format)?;
             self.commits(git, Some(before), index, format)?;
@@ -152,7 +152,7 @@ impl Recorded {
                 self.is_cut = true;
                 Ok(None)
             }
-            said => said.map(Some),
+            output => output.map(Some),
         }
     }
 

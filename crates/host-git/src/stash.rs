@@ -77,10 +77,10 @@ pub(crate) fn odd(git: &Git<'_>, stashes: &[Stash]) -> Result<BTreeSet<ObjectId>
     }
     let wanted = lines("", stashes.iter().map(|stash| &stash.id));
     let arguments = ["rev-list", "--no-walk=unsorted", "--parents", "--ignore-missing", "--stdin"];
-    let said = git.read("look at stashes", &arguments, Input::Bytes(wanted.as_bytes()))?;
+    let output = git.read("look at stashes", &arguments, Input::Bytes(wanted.as_bytes()))?;
     // Parents: the base commit, the index and, if there are new files, those.
     let is_stash = |line: &&[u8]| matches!(line.split(|byte| *byte == b' ').count(), 3 | 4);
-    let good: BTreeSet<&[u8]> = said
+    let good: BTreeSet<&[u8]> = output
         .split(|byte| *byte == b'\n')
         .filter(is_stash)
         .filter_map(|line| line.split(|byte| *byte == b' ').next())

@@ -101,7 +101,7 @@ checks! {
         ProcSysReadonly proc_sys_readonly: "no kernel setting can be written", ENGINE;
         SysReadonly sys_readonly: "nothing below /sys can be written", ENGINE;
         CgroupReadonly cgroup_readonly: "the container cannot change its own limits", ENGINE;
-        MaskedPaths masked_paths: "what /proc and /sys reveal of the host's memory, keys and firmware is hidden", ENGINE;
+        MaskedPaths masked_paths: "/proc and /sys hide the host's memory, keys and firmware", ENGINE;
         KernelLogHidden kernel_log_hidden: "the kernel's log cannot be read",
             "do not add the capability SYSLOG or devices of the host";
         DevicesMinimal devices_minimal: "/dev has harmless devices only", "do not add devices of the host";
@@ -115,12 +115,12 @@ checks! {
         RootReadonly root_readonly: "the root file system cannot be written", PRESET;
         EtcReadonly etc_readonly: "/etc cannot be written, because its file system is read-only", PRESET;
         UsrReadonly usr_readonly: "/usr cannot be written, because its file system is read-only", PRESET;
-        MountsBounded mounts_bounded: "nothing of the host can be written but what was mounted for it", ENGINE;
+        MountsBounded mounts_bounded: "nothing of the host can be written outside the writable mounts", ENGINE;
         MemoryBoundedFiles memory_bounded_files: "every file system in memory has a size, and is full at it", PRESET;
         ScratchNoexec scratch_noexec: "no program can be executed from the folders in memory", PRESET;
-        SandboxFilesKept sandbox_files_kept: "what the sandbox mounts cannot be changed from inside",
+        SandboxFilesKept sandbox_files_kept: "the sandbox's own mounts cannot be changed from inside",
             "do not mount over the sandbox's files";
-        PrivateKeysAbsent private_keys_absent: "no private key is among what the sandbox mounts",
+        PrivateKeysAbsent private_keys_absent: "the sandbox's own mounts contain no private key",
             "report this to the maintainers; it must not happen";
     }
     Network {
@@ -134,7 +134,7 @@ checks! {
         MetadataRefused metadata_refused: "the cloud's metadata service cannot be reached", PROXY_ONLY;
         ResolversRefused resolvers_refused: "no other name server can be reached, over UDP or TCP", PROXY_ONLY;
         NeighboursAbsent neighbours_absent: "no address of the container's network answers but the proxy's", PROXY_ONLY;
-        ProxyAnswers proxy_answers: "every name resolves to the proxy, which refuses what is not allowed",
+        ProxyAnswers proxy_answers: "every name resolves to the proxy, which refuses requests that are not allowed",
             "see the network log of the run, and `sandbox doctor`";
     }
     Limits {
@@ -143,7 +143,7 @@ checks! {
             "use an engine that can limit processes: rootless podman needs control groups v2";
         MemoryBounded memory_bounded: "a process that exceeds the memory limit is killed",
             "use an engine that can limit memory: rootless podman needs control groups v2";
-        TimeoutEnforced timeout_enforced: "what exceeds its time limit is killed, with all its processes",
+        TimeoutEnforced timeout_enforced: "a run that exceeds its time limit is killed, with all its processes",
             "check the engine: it did not kill a container in time";
     }
     Works {

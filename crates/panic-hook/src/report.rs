@@ -78,10 +78,10 @@ mod tests {
         if let Some((hook, way)) = asked() {
             return program(&hook, &way);
         }
-        for (way, said) in WAYS {
+        for (way, expected) in WAYS {
             let stderr = stderr(&start("withheld", way, "0"));
             assert!(stderr.contains("panicked at") && stderr.contains("report.rs:"), "{way}: {stderr}");
-            assert!(stderr.contains(said), "{way}: {stderr}");
+            assert!(stderr.contains(expected), "{way}: {stderr}");
             assert!(!stderr.contains(&SECRET[4..]) && !stderr.contains("stack backtrace"), "{way}: {stderr}");
             let traced = self::stderr(&start("withheld", way, "full"));
             assert!(traced.contains("stack backtrace") && !traced.contains(&SECRET[4..]), "{way}: {traced}");

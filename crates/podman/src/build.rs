@@ -141,7 +141,7 @@ fn namespace(name: &str, path: &str) -> Value {
 
 /// One line of the answer.
 #[derive(Debug, Deserialize)]
-struct Said {
+struct BuildMessage {
     #[serde(default)]
     stream: String,
     #[serde(rename = "errorDetail")]
@@ -194,16 +194,16 @@ impl Engine {
             if line.trim_ascii().is_empty() {
                 return Ok(());
             }
-            let said: Said =
+            let message: BuildMessage =
                 serde_json::from_slice(line).map_err(|error| Cause::Answer(json_place(&error)))?;
-            let problem = said.error_detail.map(|detail| detail.message).or(said.error);
+            let problem = message.error_detail.map(|detail| detail.message).or(message.error);
             if let Some(problem) = problem {
                 return Err(Cause::Refused(printable(&request.shown(&problem))));
             }
-            lines.push(&said.stream, &mut on_line);
+            lines.push(&message.stream, &mut on_line);
             // Podman's own call prints the id in its last line.
-            let said_last = request.timeless.then(|| plain_id(said.stream.trim())).flatten();
-            id = said.aux.and_then(|aux| aux.id).or(said_last).or(id.take());
+            let printed = request.timeless.then(|| plain_id(message.stream.trim())).flatten();
+            id = message.aux.and_then(|aux| aux.id).or(printed).or(id.take());
             Ok(())
         };
         self.libpod().stream(call, &target, request.tar.clone(), &mut on_answer).await?;

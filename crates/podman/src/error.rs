@@ -116,10 +116,10 @@ impl EngineError {
     /// succeeds.
     #[must_use]
     pub fn is_image_race(&self) -> bool {
-        let (Cause::Status { message: said, .. } | Cause::Refused(said)) = &*self.source else {
+        let (Cause::Status { message, .. } | Cause::Refused(message)) = &*self.source else {
             return false;
         };
-        said.contains("layer not known") || said.contains("image not known") && !self.is_not_found()
+        message.contains("layer not known") || message.contains("image not known") && !self.is_not_found()
     }
 
     /// Whether the engine is unreachable.

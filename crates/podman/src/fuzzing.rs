@@ -101,7 +101,7 @@ async fn asked(call: u8, sent: usize) -> Result<(), EngineError> {
             let mut length = 0;
             let mut on_line = |line: &str| length += line.len();
             let built = engine.build(request, &mut on_line).await;
-            assert!(length <= sent, "a build said more than it said");
+            assert!(length <= sent, "a build has more output than was sent");
             built.map(drop)
         }
         15 => {
@@ -217,7 +217,7 @@ fn check(error: &EngineError, is_inspection: bool) {
     let chain = iter::successors(Some(first), |error| (*error).source());
     let text = chain.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     assert!(text.len() <= LONGEST_ERROR, "an error of {} bytes", text.len());
-    assert!(!text.chars().any(char::is_control), "an error says {text:?}");
+    assert!(!text.chars().any(char::is_control), "an error contains control characters: {text:?}");
     assert!(!is_inspection || !text.contains(SECRET), "an error quotes the answer: {text}");
 }
 

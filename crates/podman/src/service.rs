@@ -62,7 +62,7 @@ fn of_own(tables: Vec<(Option<PathBuf>, String)>, own: Option<&PathBuf>) -> Vec<
 fn local_addresses(table: &str) -> Vec<Ipv4Addr> {
     let lines: Vec<&str> = table.lines().map(str::trim).collect();
     let is_local = |line: &str| line == "/32 host LOCAL";
-    let pairs = lines.array_windows().filter(|[_, what]| is_local(what));
+    let pairs = lines.array_windows().filter(|[_, kind]| is_local(kind));
     pairs
         .filter_map(|[address, _]| address.strip_prefix("|-- ")?.parse().ok())
         .filter(|address: &Ipv4Addr| !address.is_loopback())

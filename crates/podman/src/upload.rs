@@ -73,7 +73,7 @@ impl Engine {
             Some(stat) => Ok(PathFacts::Other(stat.link_target)),
             None if !there && !head.contains_key(STAT) => Ok(PathFacts::Missing),
             None => {
-                let cause = Cause::Answer("it does not say what is there".to_owned());
+                let cause = Cause::Answer("it has no facts about the path".to_owned());
                 Err(EngineError::new(OPERATION, object, cause))
             }
         }

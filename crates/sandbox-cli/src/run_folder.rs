@@ -92,7 +92,7 @@ pub(crate) fn find(logs: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
     }
 }
 
-/// `of_project` is empty, or says that only runs of the project count.
+/// `of_project` is empty, or states that only runs of the project count.
 fn one(mut folders: Vec<PathBuf>, named: &str, of_project: &str) -> Result<PathBuf, Failure> {
     folders.retain(|folder| is_named(&id_of(folder), named));
     let failure = match (folders.pop(), folders.is_empty()) {

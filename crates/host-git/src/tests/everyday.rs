@@ -56,8 +56,8 @@ fn nothing_is_left(report: &Report, name: &str) {
 }
 
 /// The state without our own refs.
-fn without_ours(says: &str) -> String {
-    says.split_inclusive('\n').filter(|line| !line.starts_with("refs/sandbox/")).collect()
+fn without_ours(state: &str) -> String {
+    state.split_inclusive('\n').filter(|line| !line.starts_with("refs/sandbox/")).collect()
 }
 
 fn check(format: &str, is_upper: bool, cases: &[(&str, &str)]) {
@@ -66,7 +66,7 @@ fn check(format: &str, is_upper: bool, cases: &[(&str, &str)]) {
         fixture.is_upper = is_upper;
         fixture.script(commands);
         let report = fixture.import();
-        assert_eq!(without_ours(&fixture.host_says()), fixture.task_says(), "{name} {format} {is_upper}");
+        assert_eq!(without_ours(&fixture.host_state()), fixture.task_state(), "{name} {format} {is_upper}");
         nothing_is_left(&report, name);
         assert_eq!(report.is_empty(), *name == "nothing", "{name}: {report:?}");
     }
@@ -94,9 +94,9 @@ fn import_made_twice_changes_nothing_more() {
         let fixture = Fixture::new();
         fixture.script(commands);
         fixture.import();
-        let says = fixture.host_says();
+        let state = fixture.host_state();
         fixture.import();
-        assert_eq!(fixture.host_says(), says, "{name}");
+        assert_eq!(fixture.host_state(), state, "{name}");
     }
 }
 
@@ -111,7 +111,7 @@ fn submodule_repository_is_imported_separately() {
     assert!(report.index && report.refs.len() == 1, "{report:?}");
     script(&fixture.host(), "sed -i /worktree/d .git/config");
     script(&fixture.task(), "sed -i /worktree/d .git/config");
-    assert_eq!(fixture.host_says(), fixture.task_says());
+    assert_eq!(fixture.host_state(), fixture.task_state());
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn work_trees_submodules_and_sparse_checkouts_are_not_imported_and_the_rest_is()
         fixture.script(commands);
         let report = fixture.import();
         assert!(report.left.iter().any(|it| it.path == left), "{commands}: {report:?}");
-        assert_eq!(fixture.host_says(), fixture.task_says(), "{commands}");
+        assert_eq!(fixture.host_state(), fixture.task_state(), "{commands}");
         let _ = fs::remove_dir_all(fixture.host().join("../linked"));
     }
 }

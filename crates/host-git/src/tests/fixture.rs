@@ -131,12 +131,12 @@ impl Fixture {
     }
 
     /// The state of the host's repository, as git reports it.
-    pub(crate) fn host_says(&self) -> String {
-        says(&self.host())
+    pub(crate) fn host_state(&self) -> String {
+        git_state(&self.host())
     }
 
-    pub(crate) fn task_says(&self) -> String {
-        says(&self.task())
+    pub(crate) fn task_state(&self) -> String {
+        git_state(&self.task())
     }
 
     pub(crate) fn git(&self, arguments: &str) -> String {
@@ -181,7 +181,7 @@ pub(crate) fn snapshot(common: &Path) -> Snapshot {
 }
 
 /// Refs, `HEAD`, index, stashes and the operation in progress.
-pub(crate) fn says(work_tree: &Path) -> String {
+pub(crate) fn git_state(work_tree: &Path) -> String {
     let mut text = git(work_tree, "for-each-ref --format=%(refname)=%(objectname)%(symref)");
     text += &fs::read_to_string(work_tree.join(".git/HEAD")).unwrap();
     text += &git(work_tree, "ls-files -s");

@@ -542,7 +542,7 @@ fn new_names_that_a_prompt_would_run_or_nobody_sees_are_not_imported() {
         "git switch -q '$(touch${IFS}ran)'; git commit -q --allow-empty -m x; git branch -D 'a`ran`'",
     );
     fixture.import();
-    assert_eq!(fixture.host_says(), fixture.task_says());
+    assert_eq!(fixture.host_state(), fixture.task_state());
 }
 
 #[test]

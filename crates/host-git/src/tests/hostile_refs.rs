@@ -47,9 +47,9 @@ fn branch_at_the_hosts_head_remains_when_the_tasks_head_is_bad() {
             assert!(matches!(stayed.outcome, RefOutcome::Stayed { .. }), "{report:?}");
             let ours = fixture.git("for-each-ref --format=%(refname) refs/sandbox");
             assert_eq!(ours, kept.unwrap_or_default(), "{commands}: {report:?}");
-            let says = fixture.host_says();
+            let state = fixture.host_state();
             fixture.import();
-            assert_eq!(fixture.host_says(), says, "the same once more");
+            assert_eq!(fixture.host_state(), state, "the same once more");
         }
     }
 }
@@ -72,7 +72,7 @@ fn branches_and_tags_remain_when_files_replace_their_folders() {
                 script(host, if is_packed { "git pack-refs --all" } else { "true" });
             });
             fixture.is_upper = is_upper;
-            let before = fixture.host_says();
+            let before = fixture.host_state();
             let id = fixture.git("rev-parse side");
             let git = fixture.task().join(".git");
             fixture.script("rm -rf .git/refs/heads .git/refs/tags .git/packed-refs");
@@ -80,7 +80,7 @@ fn branches_and_tags_remain_when_files_replace_their_folders() {
                 fs::write(git.join("refs").join(name), &id).unwrap();
             }
             let report = fixture.import();
-            assert_eq!(fixture.host_says(), before, "{is_packed} {is_upper}: {report:?}");
+            assert_eq!(fixture.host_state(), before, "{is_packed} {is_upper}: {report:?}");
             assert!(report.left.iter().any(|left| left.path == "refs/heads"), "{report:?}");
         }
     }
@@ -282,9 +282,9 @@ fn new_branches_that_shadow_other_refs_get_another_name() {
         let mut kept = meant.map(|name| format!("refs/sandbox/run-1/heads/{name}={id}"));
         kept.sort();
         assert_eq!(apart(&fixture), kept.join("\n"), "{report:?}");
-        let says = fixture.host_says();
+        let state = fixture.host_state();
         fixture.import();
-        assert_eq!(fixture.host_says(), says, "the same once more");
+        assert_eq!(fixture.host_state(), state, "the same once more");
     }
 }
 

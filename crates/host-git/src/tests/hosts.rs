@@ -26,9 +26,9 @@ fn branch_moved_on_both_sides_keeps_the_hosts_value_and_the_tasks_gets_another_n
     let kept = report.refs.iter().filter(|change| matches!(change.outcome, RefOutcome::Kept { .. })).count();
     assert_eq!(kept, 2, "{report:?}");
     assert!(report.left.iter().any(|left| left.path == "index"), "{report:?}");
-    let says = fixture.host_says();
+    let state = fixture.host_state();
     fixture.import();
-    assert_eq!(fixture.host_says(), says, "the same once more");
+    assert_eq!(fixture.host_state(), state, "the same once more");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn linked_work_tree_has_its_own_head_and_index() {
     let common = fixture.common();
     let host = HostRepository::open_linked(&common, OsStr::new("linked")).unwrap();
     let start = Snapshot::take(&host).unwrap();
-    let before = fixture.host_says();
+    let before = fixture.host_state();
     script(
         &fixture.task(),
         "cp -a ../linked ../task-linked; echo gitdir: $PWD/.git/worktrees/linked > ../task-linked/.git",
@@ -246,13 +246,14 @@ fn linked_work_tree_has_its_own_head_and_index() {
     let of_host = git(&fixture.host().join("../linked"), "ls-files -s");
     assert_eq!(of_host, git(&linked, "ls-files -s"));
     assert_eq!(fixture.git("symbolic-ref HEAD"), "refs/heads/main");
-    let main_only = |says: &str| {
-        says.lines()
+    let main_only = |state: &str| {
+        state
+            .lines()
             .filter(|line| !line.contains("linked") && !line.contains("more"))
             .collect::<Vec<_>>()
             .join("\n")
     };
-    assert_eq!(main_only(&fixture.host_says()), main_only(&before));
+    assert_eq!(main_only(&fixture.host_state()), main_only(&before));
     assert_eq!(snapshot(&common).head, fixture.start.head);
 }
 
@@ -308,7 +309,7 @@ fn relative_paths_are_resolved_for_the_caller() {
         Import::prepare(&host, &fixture.view(), &fixture.start, &run, &Limits::default(), &quarantine);
     import.unwrap().commit().unwrap();
     fixture.check();
-    assert_eq!(fixture.host_says(), fixture.task_says());
+    assert_eq!(fixture.host_state(), fixture.task_state());
 }
 
 #[test]
@@ -373,7 +374,7 @@ fn created_repository_has_the_commits_and_none_of_the_settings() {
         let run = "run-4".parse().unwrap();
         let import = Import::prepare(&made, &view, &start, &run, &Limits::default(), &fixture.quarantine());
         let report = import.unwrap().commit().unwrap();
-        assert_eq!(super::fixture::says(&place), fixture.task_says(), "{report:?}");
+        assert_eq!(super::fixture::git_state(&place), fixture.task_state(), "{report:?}");
         let settings = git(&place, "config --local --list --name-only");
         let names = ["core.", "extensions.objectformat"];
         assert!(settings.lines().all(|name| names.iter().any(|known| name.starts_with(known))), "{settings}");

@@ -53,10 +53,10 @@ fn import_killed_at_any_point_ends_the_same_when_repeated() {
         fixture.import();
         assert_eq!(shape(&fixture), shape(&whole), "{stop}");
         let ours = |line: &&str| !line.starts_with("refs/sandbox/");
-        let says = fixture.host_says();
+        let state = fixture.host_state();
         assert_eq!(
-            says.lines().filter(ours).collect::<Vec<_>>(),
-            fixture.task_says().lines().collect::<Vec<_>>(),
+            state.lines().filter(ours).collect::<Vec<_>>(),
+            fixture.task_state().lines().collect::<Vec<_>>(),
             "{stop}"
         );
         assert_eq!(fixture.git("config branch.more.merge"), "refs/heads/main");
@@ -66,7 +66,7 @@ fn import_killed_at_any_point_ends_the_same_when_repeated() {
 fn import_killed_before_it_wrote_a_ref_changes_nothing_visible() {
     let fixture = fixture();
     fixture.script(WORK);
-    let before = fixture.host_says();
+    let before = fixture.host_state();
     for stop in 0..3 {
         let mut left = stop;
         fixture
@@ -75,7 +75,7 @@ fn import_killed_before_it_wrote_a_ref_changes_nothing_visible() {
                 left >= 0
             })
             .unwrap_err();
-        assert_eq!(fixture.host_says(), before, "{stop}");
+        assert_eq!(fixture.host_state(), before, "{stop}");
         super::fixture::git(&fixture.host(), "fsck --strict");
     }
 }
@@ -97,9 +97,9 @@ fn killed_import_of_the_longest_names_ends_when_repeated() {
         fixture.script(&format!("git branch {too_deep}; git pack-refs --all"));
         script(&fixture.host(), &format!("git branch -f {long} v1; git branch -f {deep} v1"));
         fixture.import_with(&mut |point| point != FailPoint::Symbolic).unwrap_err();
-        let says = fixture.host_says();
+        let state = fixture.host_state();
         let report = fixture.import();
-        assert_eq!(fixture.host_says(), says, "{report:?}");
+        assert_eq!(fixture.host_state(), state, "{report:?}");
         let kept = fixture.git("for-each-ref --format=%(objectname) refs/sandbox/run-1");
         let id = git(&fixture.task(), "rev-parse main");
         assert_eq!(kept, format!("{id}{}", id.trim_end()), "{report:?}");
@@ -122,7 +122,7 @@ fn lock_of_another_process_is_respected() {
     assert!(fixture.common().join("index.lock").exists());
     std::fs::remove_file(fixture.common().join("index.lock")).unwrap();
     fixture.import();
-    assert_eq!(fixture.host_says(), fixture.task_says());
+    assert_eq!(fixture.host_state(), fixture.task_state());
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn first_stash_of_a_host_is_listed_after_a_killed_import() {
     killed.unwrap_err();
     assert_eq!(fixture.git("stash list"), "", "the control");
     fixture.import();
-    assert_eq!(fixture.host_says(), fixture.task_says());
+    assert_eq!(fixture.host_state(), fixture.task_state());
 }
 
 #[test]

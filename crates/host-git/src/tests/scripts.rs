@@ -117,8 +117,8 @@ proptest! {
                 prop_assert_eq!(&now, new);
             }
         }
-        let says = fixture.host_says();
+        let state = fixture.host_state();
         fixture.import();
-        prop_assert_eq!(fixture.host_says(), says);
+        prop_assert_eq!(fixture.host_state(), state);
     }
 }

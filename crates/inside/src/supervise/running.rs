@@ -40,7 +40,7 @@ impl Running {
     /// Starts a subreaper with `program`, which is this one, and hands it `request`.
     #[expect(
         clippy::disallowed_methods,
-        reason = "it runs in a container, to start what the sandbox asks for there"
+        reason = "it runs in a container, to start the programs that the sandbox asks for"
     )]
     pub(super) fn start(program: &OsStr, request: &Request) -> io::Result<Self> {
         let (report, theirs) = UnixStream::pair()?;

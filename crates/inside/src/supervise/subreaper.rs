@@ -68,7 +68,7 @@ fn run_line(line: &CommandLine, start: impl Fn(&[String]) -> io::Result<Pid>) ->
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "it runs in a container, to start what the sandbox asks for there"
+    reason = "it runs in a container, to start the programs that the sandbox asks for"
 )]
 fn command_of(words: &[String], input: Option<&OwnedFd>) -> io::Result<Command> {
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::NotFound)?;

@@ -127,13 +127,13 @@ pub(super) fn masked_paths() -> Observation {
     ];
     let problems: Vec<String> = paths
         .into_iter()
-        .filter(|path| says_something(Path::new(path)))
+        .filter(|path| has_content(Path::new(path)))
         .map(|path| format!("{path} can be read"))
         .collect();
-    Observation::from_problems(&problems, format!("{} paths say nothing", paths.len()))
+    Observation::from_problems(&problems, format!("{} paths reveal nothing", paths.len()))
 }
 
-fn says_something(path: &Path) -> bool {
+fn has_content(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())

@@ -191,9 +191,9 @@ pub(super) fn proxy_answers() -> Observation {
     };
     let page = match ask(proxy) {
         Ok(status) if status.starts_with("HTTP/1.1 403") => {
-            Observation::held("what is not permitted is refused")
+            Observation::held("a request that is not permitted is refused")
         }
-        Ok(status) => Observation::broken(format!("answered {status:?} to what is not permitted")),
+        Ok(status) => Observation::broken(format!("answered {status:?} to a request that is not permitted")),
         Err(error) => {
             Observation::broken(format!("the proxy does not answer: {} ({})", error, errno(&error)))
         }

@@ -68,9 +68,9 @@ mod tests {
         assert_eq!(watch.look(&a, now, now, false), None);
         assert_eq!(watch.look(&a, now + minutes(5), now, false), None);
         assert_eq!(watch.look(&a, now - minutes(5), now, false), None);
-        let said = watch.look(&a, now + minutes(6), now, false).unwrap();
+        let ahead = watch.look(&a, now + minutes(6), now, false).unwrap();
         assert_eq!(
-            said,
+            ahead,
             "a request to a.example was signed 6 minutes ahead of the proxy's clock: a.example may refuse it"
         );
         assert_eq!(watch.look(&a, now - minutes(9), now, false), None);

@@ -94,7 +94,7 @@ impl Entry {
     }
 
     /// Whether it may be sent next to `half`, the other half of a `Basic` pair.
-    pub(super) fn fits_beside(&self, half: &[u8]) -> bool {
+    pub(super) fn fits_next_to(&self, half: &[u8]) -> bool {
         let Some(wanted) = &self.injection.basic_user else {
             return true;
         };

@@ -22,7 +22,7 @@ const UNPADDED: GeneralPurpose =
 
 /// The maximum length in bytes of the other half, next to a credential of ours, in a `Basic` pair.
 /// The response is searched for the pair in every form, which costs many times its length.
-const MOST_BESIDE: usize = 1024;
+const MAX_OTHER_HALF: usize = 1024;
 
 /// How the value of a header may be divided into credentials.
 pub(super) enum Division<'a> {
@@ -113,11 +113,11 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
     let pair = LENIENT.decode(token).ok()?;
     let colon = pair.iter().position(|byte| *byte == b':')?;
     let (user, password) = (pair.get(..colon)?, pair.get(colon + 1..)?);
-    let beside = |half: &[u8], other: &[u8]| {
+    let matching = |half: &[u8], other: &[u8]| {
         let mut fitting = entries.iter().copied();
-        fitting.find(|entry| entry.is_held_as(half) && entry.fits_beside(other))
+        fitting.find(|entry| entry.is_held_as(half) && entry.fits_next_to(other))
     };
-    let (for_user, for_password) = (beside(user, password), beside(password, user));
+    let (for_user, for_password) = (matching(user, password), matching(password, user));
     let replaced = [for_user, for_password];
     let masked = u32::try_from(replaced.iter().flatten().count()).unwrap_or(u32::MAX);
     let not_ours = match replaced {
@@ -126,7 +126,7 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
         [None, Some(_)] => user.len(),
         [None, None] => return None,
     };
-    if not_ours > MOST_BESIDE {
+    if not_ours > MAX_OTHER_HALF {
         return None;
     }
     let real = |entry: Option<&Entry>, half: &[u8]| {

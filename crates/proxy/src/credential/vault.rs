@@ -191,7 +191,7 @@ mod tests {
         let host = HostName::from_wire(b"a.example").unwrap();
         let scope = vault.scope(&host, Scheme::Https);
         let mut prepared = 0;
-        let sent = vec![(SecretValue::new("what was sent"), "what was had".to_owned())];
+        let sent = vec![(SecretValue::new("sent value"), "surrogate".to_owned())];
         let sent = sent.into_iter().inspect(|_| {
             prepared += 1;
             assert!(vault.needles.try_lock().is_ok());

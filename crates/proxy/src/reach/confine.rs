@@ -75,9 +75,9 @@ pub fn confine(reach: &Reach) -> Result<Confined, Unconfined> {
 
 /// An address next to the proxy that it must not reach.
 fn neighbour(reach: &Reach, networks: &[Connected]) -> Option<Ipv4Addr> {
-    let is_beside = |network: &&Connected| network.address != reach.listen && !network.address.is_loopback();
-    let mut beside = networks.iter().filter(is_beside);
-    beside.find_map(|Connected { address: own, network, .. }| {
+    let is_other = |network: &&Connected| network.address != reach.listen && !network.address.is_loopback();
+    let mut others = networks.iter().filter(is_other);
+    others.find_map(|Connected { address: own, network, .. }| {
         let mut first = network.hosts().take(3);
         first.find(|address| address != own && reach.dns.ip() != *address)
     })

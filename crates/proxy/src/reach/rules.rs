@@ -36,8 +36,8 @@ pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
         rules.extend([UDP, TCP].map(to_port));
     }
     // The gateway and other proxies: no exception opens their network.
-    let beside = networks.iter().filter(|network| network.interface != link.interface);
-    rules.extend(beside.map(|network| Rule::drop([Condition::To(network.network)])));
+    let others = networks.iter().filter(|network| network.interface != link.interface);
+    rules.extend(others.map(|network| Rule::drop([Condition::To(network.network)])));
     let allowed: Vec<Ipv4Net> = reach.allow_addresses.iter().filter_map(v4_network).collect();
     // A machine may have hundreds of addresses, and nearly all are refused anyway.
     let reached = |address: &&Ipv4Addr| is_in(&allowed, **address) || !is_in(&REFUSED_V4, **address);
@@ -208,13 +208,13 @@ mod tests {
             let allow = IpNet::from(Ipv4Net::new(Ipv4Addr::from(allow), prefix).unwrap());
             let reach = Reach { allow_addresses: vec![allow], host_addresses: vec![host], ..reach(&[], &[]) };
             let rules = of(&reach, &networks()).unwrap();
-            let beside: Ipv4Net = "10.89.0.0/24".parse().unwrap();
+            let adjacent: Ipv4Net = "10.89.0.0/24".parse().unwrap();
             let own = vec![IpAddr::V4(host), [10, 89, 0, 5].into(), reach.listen.into()];
             for address in [address, host, Ipv4Addr::from(bits & 0xff | 0x0a59_0000)] {
                 // Linux has no route to it, and the guard handles it separately.
                 prop_assume!(!address.is_unspecified());
                 let permits = AddressGuard::new(vec![allow], own.clone()).permits(address.into());
-                let expected = permits && !beside.contains(&address) && address != reach.listen && !address.is_loopback();
+                let expected = permits && !adjacent.contains(&address) && address != reach.listen && !address.is_loopback();
                 let leaves = leaves(&rules, &Packet { through: EGRESS, to: address, protocol: TCP, port: 443 });
                 if address != reach.listen {
                     prop_assert_eq!(leaves, expected, "{}", address);

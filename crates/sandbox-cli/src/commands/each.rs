@@ -235,7 +235,7 @@ impl<'a> Agents<'a> {
 
     /// Starts the agent of a task in the background, and returns the folder of its run; `None` if it
     /// failed to start, which was reported on stderr.
-    #[expect(clippy::disallowed_methods, reason = "what is started is this program itself")]
+    #[expect(clippy::disallowed_methods, reason = "it starts this program itself")]
     async fn start(&mut self, task: &EachTask) -> Result<Option<PathBuf>, Failure> {
         let mut command = std::process::Command::new("/proc/self/exe");
         command.arg(format!("--task={}", argument(task))).args(std::env::args_os().skip(1));
@@ -379,8 +379,8 @@ mod tests {
             ("{\"prompt\": \"a\", \"name\": \"HEAD\"}", 1, "`name`: use letters"),
             ("a\nb\na", 3, "an earlier line"),
         ] {
-            let (line, said) = parse(text).unwrap_err();
-            assert!(line == at && said.contains(problem), "{text}: {line}: {said}");
+            let (line, message) = parse(text).unwrap_err();
+            assert!(line == at && message.contains(problem), "{text}: {line}: {message}");
         }
     }
 

@@ -196,7 +196,7 @@ impl RunReport {
         self.cost_usd.filter(|cost| (0.005..1e6).contains(cost)).map(|cost| format!("${cost:.2}"))
     }
 
-    /// For people: how it ended says more than that it did.
+    /// For people: the outcome is more useful than the fact that it ended.
     pub(super) fn state_text(&self) -> String {
         match (self.exit_code, &self.outcome) {
             (None, _) => self.state.to_owned(),

@@ -40,7 +40,7 @@ fn check(error: &InvalidFile, text: &str) {
         "an error of {} bytes",
         message.len()
     );
-    assert!(!message.chars().any(char::is_control), "an error says {message:?}");
+    assert!(!message.chars().any(char::is_control), "an error contains control characters: {message:?}");
     let position = error.location().position();
     // The line ends of YAML.
     let ends = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];

@@ -178,7 +178,7 @@ pub(crate) struct Starting {
 
 /// Starts an owner process with the arguments of this one. It has our terminal until its program
 /// runs.
-#[expect(clippy::disallowed_methods, reason = "what is started is this program itself")]
+#[expect(clippy::disallowed_methods, reason = "it starts this program itself")]
 pub(crate) fn start() -> Result<Starting, Failure> {
     let mut command = std::process::Command::new("/proc/self/exe");
     command.arg(FLAG).args(std::env::args_os().skip(1)).stdout(Stdio::piped());

@@ -515,12 +515,12 @@ fn explain(error: EngineError, program: &str, plan: &ContainerPlan, engine: &Eng
 /// are the engine's error.
 fn classify_start_error(message: &str, program: &str) -> Option<ContainerError> {
     let message = message.to_ascii_lowercase();
-    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+    let mentions = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let program = program.to_owned();
-    if says(&["executable file"]) && says(&["not found"]) {
+    if mentions(&["executable file"]) && mentions(&["not found"]) {
         Some(ContainerError::ProgramNotFound { program })
-    } else if says(&["open executable", "exec: ", "is not executable", "is not a regular file"])
-        && says(&["permission denied", "not permitted", "exec format error"])
+    } else if mentions(&["open executable", "exec: ", "is not executable", "is not a regular file"])
+        && mentions(&["permission denied", "not permitted", "exec format error"])
     {
         Some(ContainerError::ProgramNotExecutable { program })
     } else {

@@ -209,8 +209,8 @@ pub(super) fn explain(error: EngineError, plan: &ContainerPlan, engine: &Engine)
 
 fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String, String)> {
     let isolation = &plan.isolation;
-    let says = |words: &str| message.contains(words);
-    if !isolation.ulimits.is_empty() && (says("setrlimit") || says("rlimit type")) {
+    let mentions = |words: &str| message.contains(words);
+    if !isolation.ulimits.is_empty() && (mentions("setrlimit") || mentions("rlimit type")) {
         let which = isolation
             .ulimits
             .iter()
@@ -226,7 +226,7 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
             "stay at or below the hard limit of its service, or give the service CAP_SYS_RESOURCE".to_owned(),
         ));
     }
-    if isolation.seccomp != Seccomp::Default && says("seccomp") {
+    if isolation.seccomp != Seccomp::Default && mentions("seccomp") {
         return Some((
             "isolation.seccomp",
             format!("cannot use the profile: {message}"),
@@ -237,7 +237,7 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
     if let Some(profile) = &isolation.apparmor
         && message.to_ascii_lowercase().contains("apparmor")
     {
-        let hint = if says("not loaded") {
+        let hint = if mentions("not loaded") {
             "load it on the engine's host: `apparmor_parser --replace FILE`"
         } else {
             "podman asks for one only as root: use a service that runs as root, or leave it out"
@@ -245,7 +245,7 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
         let problem = format!("cannot confine a container by `{profile}`: {message}");
         return Some((APPARMOR, problem, hint.to_owned()));
     }
-    if !isolation.devices.is_empty() && says("CDI") {
+    if !isolation.devices.is_empty() && mentions("CDI") {
         return Some((
             "isolation.devices",
             format!("does not know the device: {message}"),
@@ -253,14 +253,14 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
                 .to_owned(),
         ));
     }
-    if isolation.user_namespace != UserNamespace::Host && says("ID-mapped copy") {
+    if isolation.user_namespace != UserNamespace::Host && mentions("ID-mapped copy") {
         return Some((
             "isolation.user_namespace",
             "does not have these users, because it is rootless".to_owned(),
             "leave it out: the users of its containers already differ from those of the host".to_owned(),
         ));
     }
-    if says("runsc") && says(" start ") && says("exit status") {
+    if mentions("runsc") && mentions(" start ") && mentions("exit status") {
         return Some((
             "isolation.runtime",
             format!("failed to start the program, and gVisor reports no cause: {message}"),
@@ -272,18 +272,18 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
 
 /// The limit is set at the creation, and on btrfs found too small at the set-up.
 fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> {
-    let says = |words: &str| message.to_ascii_lowercase().contains(words);
+    let mentions = |words: &str| message.to_ascii_lowercase().contains(words);
     // btrfs counts late: the runtime may be the first to notice files that were not written to the
     // container's subvolume.
-    let is_incomplete = || says("btrfs/subvolumes/") && says("no such file or directory");
-    if says("quota exceeded") || is_incomplete() {
+    let is_incomplete = || mentions("btrfs/subvolumes/") && mentions("no such file or directory");
+    if mentions("quota exceeded") || is_incomplete() {
         return Some((
             DISK,
             format!("has no room for the container in {bytes} bytes"),
             "raise it: on btrfs the image counts too".to_owned(),
         ));
     }
-    ["storage-opt", "quota", "qgroup"].into_iter().any(says).then(|| {
+    ["storage-opt", "quota", "qgroup"].into_iter().any(mentions).then(|| {
         (DISK, format!("cannot limit the disk of a container: {message}"), DiskLimits::HINT.to_owned())
     })
 }

@@ -81,7 +81,7 @@ pub(crate) async fn remove_instance(engine: &Engine, prefix: &str, id: &str) -> 
             return Ok(());
         };
         match pauses.next() {
-            // tidy: sleep: no event says that a call that was given up has come to its end.
+            // tidy: sleep: no event reports the end of an abandoned call.
             Some(pause) if !error.is_unreachable() && !error.is_deadline() => {
                 tokio::time::sleep(pause).await;
             }

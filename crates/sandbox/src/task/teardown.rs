@@ -139,15 +139,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut findings = Findings::default();
         findings.tampered.push(TamperedPath::unseen(folder.path().join("a\nb"), "no"));
-        let said = |result: Result<(), SandboxError>| {
+        let logged = |result: Result<(), SandboxError>| {
             let log = Log::default();
             tracing::subscriber::with_default(log.clone(), || {
                 let _ = logged_on_error(result, &findings);
             });
             log.0.lock().unwrap().clone()
         };
-        assert_eq!(said(Ok(())), "");
-        let text = said(Err(SandboxError::Busy));
+        assert_eq!(logged(Ok(())), "");
+        let text = logged(Err(SandboxError::Busy));
         assert!(text.contains(r"a\nb") && text.contains("without a result"), "{text}");
     }
 

@@ -146,7 +146,7 @@ impl Comparison {
         let failed = |source| WorkspaceError::new("read", path, source);
         let is_removed = self.is_removal(path, kind);
         let before = self.host.facts(path).map_err(failed)?;
-        let said = |tree: &Tree| text(tree, path);
+        let content = |tree: &Tree| text(tree, path);
         let why = match (kind, before) {
             (Kind::Folder, Some(before)) if before.kind == Kind::Folder => {
                 // Or it exists only for submodules.
@@ -169,12 +169,12 @@ impl Comparison {
             (Kind::Special, None) if is_removed => return Ok(()),
             (_, Some(_)) if is_removed => "the task removed it",
             (Kind::File, Some(before))
-                if before.kind == Kind::File && said(&self.upper) == said(&self.host) =>
+                if before.kind == Kind::File && content(&self.upper) == content(&self.host) =>
             {
                 return Ok(());
             }
             (_, Some(_)) => "a task cannot decide which repository this folder is a work tree of",
-            (Kind::File, None) => pointer(&said(&self.upper).unwrap_or_default()),
+            (Kind::File, None) => pointer(&content(&self.upper).unwrap_or_default()),
             (Kind::Link | Kind::Special, None) => "it is not a repository, and does not name one",
         };
         found.left.push(left(path, why));

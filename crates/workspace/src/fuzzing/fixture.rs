@@ -75,8 +75,8 @@ impl Fixture {
             found(&self.outside()) == BTreeMap::from(expected),
             "something was written outside of the tree"
         );
-        let beside = fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
-        for entry in beside {
+        let entries = fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
+        for entry in entries {
             let name = entry.file_name();
             assert!(
                 name == "tree" || name == "outside" || name == "copy",

@@ -320,14 +320,14 @@ fn commits_on_a_branch_packed_by_host_and_task_are_imported() {
 #[test]
 fn host_changes_during_a_task_are_not_seen_and_not_attributed_to_it() {
     let fixture = Fixture::new();
-    let says = "git for-each-ref; git diff --cached --name-only";
-    let before = fixture.host(says);
+    let query = "git for-each-ref; git diff --cached --name-only";
+    let before = fixture.host(query);
     let host = "git branch -D -q side; git branch hosts; echo x > staged; git add staged; git commit -q --allow-empty -m host; git add -N .gitignore";
     let seen = fixture.at("seen");
     let host = format!("nsenter -t $PPID -m sh -ec 'cd {}; {host}'", fixture.tree().display());
-    let git = fixture.executed("run-1", &format!("{host}; git gc -q; ({says}) > {}", seen.display()));
+    let git = fixture.executed("run-1", &format!("{host}; git gc -q; ({query}) > {}", seen.display()));
     assert_eq!(fs::read_to_string(&seen).unwrap(), before);
-    assert_ne!(fixture.host(says), before, "the control");
+    assert_ne!(fixture.host(query), before, "the control");
     assert!(git.is_empty(), "{git:?}");
     assert_eq!(fixture.host("git branch --list side hosts; git log -1 --format=%s"), "  hosts\nhost\n");
 }

@@ -29,13 +29,13 @@ fn hex(text: &str, between: &str) -> String {
     pairs.join(between)
 }
 
-/// A service sends `said`, and the container sees `expected`.
+/// A service sends `sent`, and the container sees `expected`.
 #[track_caller]
-fn check(said: &str, expected: &str) {
+fn check(sent: &str, expected: &str) {
     let entries = [signing(), entry(SURROGATE, REAL, &["x-key"], as_it_is)];
     let needles = plan(&entries, &[]).scrub.unwrap();
     let mut headers = map(&[]);
-    headers.append("x-echo", HeaderValue::from_str(said).unwrap());
+    headers.append("x-echo", HeaderValue::from_str(sent).unwrap());
     let (headers, _) = scrub_headers(&needles, headers);
     assert_eq!(headers["x-echo"], expected);
 }
@@ -49,15 +49,15 @@ fn hex_of_a_canonical_request_contains_no_value() {
              host:b.example\nx-amz-security-token:{token}\n\nhost;x-amz-security-token\nUNSIGNED-PAYLOAD"
         )
     };
-    let said = request(KEY_ID, SESSION);
+    let sent = request(KEY_ID, SESSION);
     let expected = request(KEY_SURROGATE, SESSION_SURROGATE);
     for between in [" ", ""] {
-        check(&hex(&said, between), &hex(&expected, between));
+        check(&hex(&sent, between), &hex(&expected, between));
     }
 }
 
 #[test]
 fn masked_value_in_hexadecimal_is_found() {
-    let said = |value: &str| format!("0x{}", hex(value, ""));
-    check(&said(REAL), &said(SURROGATE));
+    let sent = |value: &str| format!("0x{}", hex(value, ""));
+    check(&sent(REAL), &sent(SURROGATE));
 }

@@ -369,7 +369,7 @@ mod tests {
         (Channel::new(stdin, output.boxed(), "task-1"), BufReader::new(proxy_stdin), proxy_output)
     }
 
-    fn says(proxy: &Chunks, text: &str) {
+    fn send(proxy: &Chunks, text: &str) {
         proxy.send(Chunk::Stdout(Bytes::copy_from_slice(text.as_bytes()))).unwrap();
     }
 
@@ -404,8 +404,8 @@ mod tests {
         let ready = to_line(&ProxyMessage::Ready { protocol: PROTOCOL_VERSION, unconfined: None }).unwrap();
         let text = format!("{ready}{}", warning("early"));
         let (half, rest) = text.split_at(9);
-        says(&proxy, half);
-        says(&proxy, rest);
+        send(&proxy, half);
+        send(&proxy, rest);
         let mut messages = channel.receive().await.unwrap().unwrap().into_iter();
         assert!(matches!(messages.next(), Some(ProxyMessage::Ready { .. })));
         channel.put_back(messages.collect());
@@ -433,7 +433,7 @@ mod tests {
         let state = sandbox_proxy_protocol::PolicyState::Quarantine;
         for change in [PolicyChange::Expired, PolicyChange::Quarantine] {
             let event = Event::Policy { change, state, until_ms: None };
-            says(&proxy, &to_line(&ProxyMessage::Record(Record { at_ms: 0, event })).unwrap());
+            send(&proxy, &to_line(&ProxyMessage::Record(Record { at_ms: 0, event })).unwrap());
         }
         assert_eq!(confirmation.await.unwrap(), ShieldState::Quarantined);
         let changed = log(dir.path());
@@ -445,7 +445,7 @@ mod tests {
         stdin.read_line(&mut line).await.unwrap();
         assert_eq!(line, to_line(&Command::Drain {}).unwrap());
         // A draining proxy sends records until its end.
-        says(&proxy, &warning("late"));
+        send(&proxy, &warning("late"));
         drop(proxy);
         ended(&mut handle).await;
         assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
@@ -468,7 +468,7 @@ mod tests {
     #[tokio::test]
     async fn early_end_or_invalid_output_of_the_proxy_is_a_warning_in_the_log() {
         let failed = to_line(&ProxyMessage::Failed { reason: "no more sockets".to_owned() }).unwrap();
-        for (said, expected) in [
+        for (output, expected) in [
             ("", "it closed its output"),
             (&*failed, "no more sockets"),
             ("nonsense\n", "an invalid message"),
@@ -476,7 +476,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let (channel, mut stdin, proxy) = channel();
             let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
-            says(&proxy, &format!("{}{said}", warning("before")));
+            send(&proxy, &format!("{}{output}", warning("before")));
             drop(proxy);
             let reason = ended(&mut handle).await;
             assert!(reason.contains(expected), "{reason}");
@@ -498,7 +498,7 @@ mod tests {
         let (channel, mut stdin, proxy) = channel();
         let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
         fill(&dir.path().join("network-sandbox.log"));
-        says(&proxy, &warning("x"));
+        send(&proxy, &warning("x"));
         let reason = ended(&mut handle).await;
         assert!(reason.contains("failed to store its records"), "{reason}");
         assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);

@@ -214,7 +214,7 @@ fn repository_created_by_a_task_is_created_again_on_request() {
 }
 
 /// The state without commit ids, which differ between runs.
-fn says(git: &Git) -> String {
+fn git_state(git: &Git) -> String {
     let refs = "git for-each-ref --format='%(refname) %(subject)' | sed 's/copy-[0-9a-f]*/RUN/'; git symbolic-ref HEAD; git config --local --list | grep -v url=";
     let of = |folder: &str| {
         run(&git.fixture.tree().join(folder), &format!("{refs}; git ls-files -s | cut -d' ' -f1,3"))
@@ -232,9 +232,9 @@ fn crash_at_any_point_applies_files_and_repositories_all_or_nothing() {
     run(folder, "mkdir saved; cp -a host copy saved");
     // Both git and the copy see every file of the host as a different one then.
     let options = ApplyOptions { force: true, ..ApplyOptions::default() };
-    let undone = says(&git);
+    let undone = git_state(&git);
     git.fixture.apply(&options).unwrap();
-    let done = says(&git);
+    let done = git_state(&git);
     let mut ends = [0, 0];
     for point in 1.. {
         run(folder, "rm -rf host copy; cp -a saved/. .");
@@ -248,13 +248,13 @@ fn crash_at_any_point_applies_files_and_repositories_all_or_nothing() {
         };
         let copy = git.fixture.opened();
         let is_there = git.fixture.tree().join("new").exists();
-        assert_eq!(says(&git), if is_there { done.clone() } else { undone.clone() }, "{point}");
+        assert_eq!(git_state(&git), if is_there { done.clone() } else { undone.clone() }, "{point}");
         assert_eq!(fs::read_to_string(git.fixture.tree().join("edited")).unwrap() == "new content", is_there);
         if is_there {
             assert_eq!(copy.git_changes(&Protection::default()).unwrap().settings.len(), 2, "{point}");
         } else {
             copy.apply(&options).unwrap();
-            assert_eq!(says(&git), done, "{point}");
+            assert_eq!(git_state(&git), done, "{point}");
         }
         ends[usize::from(is_there)] += 1;
         if applied.is_ok() {
@@ -275,14 +275,14 @@ fn failed_import_stops_everything_and_partial_import_is_continued() {
     // Another process has locked the index: nothing was written yet.
     let git = worked();
     let list = "find . -path ./inner/.git -prune -o -print | sort";
-    let (before, tree) = (says(&git), git.host(list));
+    let (before, tree) = (git_state(&git), git.host(list));
     let config = git.fixture.tree().join("inner/.git/config");
     let text = fs::read(&config).unwrap();
     fs::write(&config, "[extensions]\n objectformat = sha3\n").unwrap();
     let failed = git.fixture.apply(&ApplyOptions::default());
     assert!(matches!(failed, Err(WorkspaceError::Repository { .. })), "{failed:?}");
     fs::write(&config, text).unwrap();
-    assert_eq!((says(&git), git.host(list)), (before, tree));
+    assert_eq!((git_state(&git), git.host(list)), (before, tree));
 
     // The last of three repositories cannot be written to: the finished imports remain, and the
     // next command continues.
@@ -301,13 +301,13 @@ fn failed_import_stops_everything_and_partial_import_is_continued() {
 #[test]
 fn copy_keeps_refs_and_index_of_its_beginning_until_a_task_without_git() {
     let git = Git::new();
-    let says = "git for-each-ref; git status --porcelain; cat .git/HEAD";
+    let query = "git for-each-ref; git status --porcelain; cat .git/HEAD";
     let move_on = "git branch -f moved; git commit -q --allow-empty -m host; git branch -D -q moved; git pack-refs --all";
-    let before = git.host(says);
+    let before = git.host(query);
     let seen = git.fixture.folder.path().join("seen");
-    let look = format!("({says}) > {}", seen.display());
+    let look = format!("({query}) > {}", seen.display());
     git.host(move_on);
-    assert_ne!(git.host(says), before, "the control");
+    assert_ne!(git.host(query), before, "the control");
     git.work(&format!("git gc -q; {look}"));
     assert_eq!(fs::read_to_string(&seen).unwrap(), before);
     assert!(git.fixture.opened().git_changes(&Protection::default()).unwrap().is_empty());
@@ -319,7 +319,7 @@ fn copy_keeps_refs_and_index_of_its_beginning_until_a_task_without_git() {
         git.host(move_on);
         drop(git.fixture.taken());
         git.work(&look);
-        assert_eq!(fs::read_to_string(&seen).unwrap() == git.host(says), sees_host, "{task}");
+        assert_eq!(fs::read_to_string(&seen).unwrap() == git.host(query), sees_host, "{task}");
         git.fixture.opened().discard().unwrap();
     }
 }
@@ -327,12 +327,12 @@ fn copy_keeps_refs_and_index_of_its_beginning_until_a_task_without_git() {
 #[test]
 fn start_killed_between_record_and_layer_changes_nothing_on_the_host() {
     let git = Git::new();
-    let says = "git for-each-ref; git status --porcelain; cat .git/HEAD";
-    let before = git.host(says);
+    let query = "git for-each-ref; git status --porcelain; cat .git/HEAD";
+    let before = git.host(query);
     fs::remove_dir_all(git.fixture.upper().join(".git")).unwrap();
     assert!(git.fixture.opened().git_changes(&Protection::default()).unwrap().is_empty());
     git.apply();
-    assert_eq!(git.host(says), before);
+    assert_eq!(git.host(query), before);
     // The next task sees the host's state again, and its changes are imported.
     drop(git.fixture.taken());
     git.work("git commit -q --allow-empty -m task");

@@ -28,8 +28,8 @@ fn protected_version_that_only_git_has_withholds_everything() {
         ("git branch -q evil; git reset -q --hard HEAD~1", "comes"),
     ] {
         let git = Git::with(PROTECTED);
-        let says = "git for-each-ref refs/heads/main refs/stash; git ls-files -s";
-        let before = git.host(says);
+        let query = "git for-each-ref refs/heads/main refs/stash; git ls-files -s";
+        let before = git.host(query);
         git.work(&format!("{EVIL}; {hidden}"));
         let shown = git.fixture.opened().git_changes(&Protection::default()).unwrap();
         let applied = git.apply();
@@ -37,13 +37,13 @@ fn protected_version_that_only_git_has_withholds_everything() {
         assert_eq!(waits, [expected == "waits"], "{hidden}: {applied:?}");
         assert_eq!(applied.git.repositories.is_empty(), waits[0], "{hidden}: {applied:?}");
         assert_eq!(shown.repositories.iter().map(|it| it.waits).collect::<Vec<_>>(), waits, "{hidden}");
-        assert_eq!(git.host(says), before, "{hidden}");
+        assert_eq!(git.host(query), before, "{hidden}");
         if expected == "waits" {
             let hints = applied.waiting[0].report.hints.join("\n");
             assert!(hints.contains("`.envrc`, `.githooks/pre-commit`"), "{hints}");
             let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
             git.fixture.apply(&all).unwrap();
-            assert_ne!(git.host(says), before, "{hidden}");
+            assert_ne!(git.host(query), before, "{hidden}");
         }
     }
 }
