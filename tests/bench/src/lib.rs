@@ -1,8 +1,8 @@
-//! What the two benchmark programs share: samples and what is reported of them.
+//! Samples and their statistics, shared by the two benchmark programs.
 //!
-//! `cargo xtask bench` runs both. `bench-tasks` puts a sandboxed `true` beside a bare container;
-//! `bench-proxy` puts requests through the proxy beside requests that go straight to the origin.
-//! Both print one JSON document.
+//! `cargo xtask bench` runs both. `bench-tasks` compares a sandboxed `true` with a bare container;
+//! `bench-proxy` compares requests through the proxy with direct requests to the origin. Both print
+//! one JSON document.
 //!
 //! ```
 //! use benchmarks::Sample;

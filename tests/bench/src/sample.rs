@@ -1,21 +1,21 @@
-//! Measured numbers, and where most of them lie.
+//! Measured numbers and their quantiles.
 
 use serde::Serialize;
 
-/// Numbers of one measurement repeated.
+/// The numbers of a repeated measurement.
 #[derive(Debug, Clone, Default)]
 pub struct Sample(Vec<f64>);
 
-/// Where the numbers of a sample lie.
+/// The spread of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// A tenth of the numbers lies below.
+    /// The first decile.
     pub p10: f64,
-    /// Half of them lies below.
+    /// The median.
     pub median: f64,
-    /// A tenth of them lies above.
+    /// The ninth decile.
     pub p90: f64,
-    /// How many there are.
+    /// The number of measurements.
     pub count: usize,
 }
 
@@ -25,13 +25,13 @@ impl Sample {
         self.0.push(number);
     }
 
-    /// The number below which half of the sample lies; zero for an empty one.
+    /// The median; zero for an empty sample.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.quantile(50)
     }
 
-    /// The number below which so many hundredths of the sample lie; zero for an empty one.
+    /// The quantile at `hundredths`; zero for an empty sample.
     #[must_use]
     pub fn quantile(&self, hundredths: usize) -> f64 {
         let mut sorted = self.0.clone();
@@ -41,7 +41,7 @@ impl Sample {
         sorted.get(index).copied().unwrap_or_default()
     }
 
-    /// Where the numbers lie.
+    /// The deciles, the median and the count.
     #[must_use]
     pub fn spread(&self) -> Spread {
         Spread { p10: self.quantile(10), median: self.median(), p90: self.quantile(90), count: self.0.len() }

@@ -1,10 +1,10 @@
-//! Data as it arrives: cut anywhere.
+//! Splits data at arbitrary positions, as a network does.
 
 /// Enough for every byte of the longest input.
 const MOST: usize = 4096;
 
-/// `data` cut into pieces of `sizes`, again and again; whole where that would not end, and in one
-/// piece after very many.
+/// Splits `data` into pieces of `sizes`, cyclically. Without a positive size there is one piece;
+/// after very many pieces the rest is one.
 #[must_use]
 pub fn pieces<'a>(data: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
     if sizes.iter().all(|size| *size == 0) {

@@ -1,17 +1,17 @@
-//! Every seed of a fuzz target, and what is like one.
+//! Runs a fuzz target on its seeds and on mutations of them.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes that begin or end something in one format or another.
+/// Delimiters of various formats.
 const SPECIAL: &[u8] = b"\0\n\r\t \"'\\/.,:;=#[]{}<>-~\x7f\x80\xef\xff";
 
-/// Runs `target` with each seed in `fuzz/seeds/NAME`, findings of former times among them, and then
-/// with each of them changed at `changed` places or so: the same ones each time.
+/// Runs `target` with each seed in `fuzz/seeds/NAME`, which include former findings, and then with
+/// each seed mutated in about `changed` places. The mutations are deterministic.
 ///
 /// # Panics
 ///
-/// When `target` does, and when there is no seed.
+/// If `target` panics, or if there is no seed.
 pub fn run_seeds(name: &str, changed: u32, target: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -52,7 +52,7 @@ fn mutant(seed: &[u8], random: &mut u64) -> Vec<u8> {
     data
 }
 
-/// A number below `end`, by a generator that needs no crate.
+/// A pseudo-random number below `end`.
 fn below(random: &mut u64, end: usize) -> usize {
     *random ^= *random << 13;
     *random ^= *random >> 7;

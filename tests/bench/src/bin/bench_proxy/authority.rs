@@ -1,5 +1,5 @@
-//! The authorities of the measured proxy: a root that the client trusts, an intermediate that the
-//! proxy gets.
+//! The authorities of the measured proxy: a root that the client trusts, and an intermediate for
+//! the proxy.
 
 use anyhow::{Context, Result};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
@@ -13,19 +13,19 @@ pub(crate) struct Authorities {
 }
 
 impl Authorities {
-    /// New ones.
+    /// Generates both.
     pub(crate) fn generate() -> Result<Self> {
-        let key = KeyPair::generate().context("cannot make the root's key")?;
+        let key = KeyPair::generate().context("failed to generate the key of the root")?;
         let params = authority("benchmark root", BasicConstraints::Constrained(1));
-        let root_pem = params.self_signed(&key).context("cannot sign the root")?.pem();
+        let root_pem = params.self_signed(&key).context("failed to sign the root")?.pem();
         Ok(Self { root_pem, issuer: Issuer::new(params, key) })
     }
 
     /// An intermediate for one proxy.
     pub(crate) fn intermediate(&self) -> Result<ProxyAuthority> {
-        let key = KeyPair::generate().context("cannot make the intermediate's key")?;
+        let key = KeyPair::generate().context("failed to generate the key of the intermediate")?;
         let params = authority("benchmark intermediate", BasicConstraints::Constrained(0));
-        let certificate = params.signed_by(&key, &self.issuer).context("cannot sign the intermediate")?;
+        let certificate = params.signed_by(&key, &self.issuer).context("failed to sign the intermediate")?;
         Ok(ProxyAuthority {
             certificate_pem: certificate.pem(),
             private_key_pem: PrivateKeyPem::new(key.serialize_pem()),

@@ -1,4 +1,4 @@
-//! A client's connection to the origin or to the proxy in its place.
+//! A client's connection to the origin, directly or through the proxy.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,14 +23,14 @@ use super::process::HOST;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The version of HTTP that a client asks for.
+/// The HTTP version that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,
     Http2,
 }
 
-/// Where a client connects to, and whom it trusts there.
+/// A client's target and the roots that it trusts.
 #[derive(Clone)]
 pub(crate) struct Destination {
     address: SocketAddr,
@@ -41,7 +41,7 @@ impl Destination {
     pub(crate) fn new(address: Ipv4Addr, roots_pem: &str) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(roots_pem.as_bytes()) {
-            roots.add(certificate.context("cannot read a root")?).context("cannot trust a root")?;
+            roots.add(certificate.context("failed to read a root")?).context("failed to trust a root")?;
         }
         Ok(Self { address: (address, 443).into(), roots: Arc::new(roots) })
     }
@@ -57,8 +57,8 @@ impl Connection {
     pub(crate) async fn open(to: &Destination, protocol: Protocol) -> Result<Self> {
         let stream = TcpStream::connect(to.address)
             .await
-            .with_context(|| format!("cannot connect to {}", to.address))?;
-        stream.set_nodelay(true).context("cannot set an option")?;
+            .with_context(|| format!("failed to connect to {}", to.address))?;
+        stream.set_nodelay(true).context("failed to set TCP_NODELAY")?;
         let name = ServerName::try_from(HOST).context("no server name")?;
         let tls = TlsConnector::from(Arc::new(tls_config(to, protocol)?))
             .connect(name, stream)
@@ -80,7 +80,7 @@ impl Connection {
         })
     }
 
-    /// Another handle of the same connection; only HTTP/2 has one.
+    /// Another handle of the same connection; HTTP/2 only.
     pub(crate) fn share(&self) -> Option<Self> {
         match self {
             Self::Http1(_) => None,
@@ -88,14 +88,14 @@ impl Connection {
         }
     }
 
-    /// One small response.
+    /// Requests one small response.
     pub(crate) async fn small(&mut self) -> Result<()> {
         let response = self.send(Method::GET, "/", Empty::new().boxed_unsync()).await?;
-        response.into_body().collect().await.context("the response broke off")?;
+        response.into_body().collect().await.context("the response was cut off")?;
         Ok(())
     }
 
-    /// Reads so many bytes.
+    /// Downloads `length` bytes.
     pub(crate) async fn download(&mut self, length: u64) -> Result<()> {
         let response =
             self.send(Method::GET, &format!("/bytes/{length}"), Empty::new().boxed_unsync()).await?;
@@ -103,7 +103,7 @@ impl Connection {
         let mut received = 0;
         while let Some(frame) = body.frame().await {
             received +=
-                frame.context("the response broke off")?.data_ref().map_or(0, |data| data.len() as u64);
+                frame.context("the response was cut off")?.data_ref().map_or(0, |data| data.len() as u64);
         }
         if received != length {
             bail!("{received} of {length} bytes arrived");
@@ -111,7 +111,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends so many bytes.
+    /// Uploads `length` bytes.
     pub(crate) async fn upload(&mut self, length: u64) -> Result<()> {
         let response = self.send(Method::POST, "/sink", zeros(length)).await?;
         received(response, length).await
@@ -165,16 +165,16 @@ impl Connection {
     }
 }
 
-/// Checks that the origin got all of it.
+/// Checks that the origin received the whole body.
 async fn received(response: Response<Incoming>, length: u64) -> Result<()> {
-    let received = response.into_body().collect().await.context("the response broke off")?.to_bytes();
+    let received = response.into_body().collect().await.context("the response was cut off")?.to_bytes();
     if received != length.to_string().as_bytes() {
         bail!("{} of {length} bytes arrived", String::from_utf8_lossy(&received));
     }
     Ok(())
 }
 
-/// A body of equal pieces, with an end.
+/// A finite body of equal pieces.
 pub(crate) struct Upload {
     pub(crate) pieces: u64,
     pub(crate) piece: Bytes,
@@ -183,7 +183,7 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
-    /// Bytes of the whole body.
+    /// Length of the whole body in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.pieces * self.piece.len() as u64 + self.last.len() as u64
     }

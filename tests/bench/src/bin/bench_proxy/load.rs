@@ -1,4 +1,4 @@
-//! One measurement: so many requests, or so long.
+//! Measurements by number of requests or by duration.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use tokio::task::JoinSet;
 
 use super::connection::{Connection, Destination, Protocol};
 
-/// Requests in progress at once, where the rate is measured.
+/// Concurrent requests in the rate measurement.
 pub(crate) const CONCURRENCY: usize = 16;
-/// How many of them share a connection of HTTP/2.
+/// Requests that share one HTTP/2 connection.
 const STREAMS: usize = 4;
-/// Requests before a measurement, so that certificates are made and pools are filled.
+/// Warm-up requests, which mint certificates and fill pools.
 const WARM_UP: usize = 50;
 
-/// Seconds of each of many requests, one after the other on one connection.
+/// Seconds of each request, sent sequentially on one connection.
 pub(crate) async fn latency(to: &Destination, protocol: Protocol, duration: Duration) -> Result<Sample> {
     let mut connection = Connection::open(to, protocol).await?;
     for _ in 0..WARM_UP {
@@ -31,7 +31,7 @@ pub(crate) async fn latency(to: &Destination, protocol: Protocol, duration: Dura
     Ok(sample)
 }
 
-/// Requests a second with [`CONCURRENCY`] of them in progress.
+/// Requests per second with [`CONCURRENCY`] in flight.
 pub(crate) async fn rate(to: &Destination, protocol: Protocol, duration: Duration) -> Result<f64> {
     let mut workers = JoinSet::new();
     let connections = open(to, protocol).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn rate(to: &Destination, protocol: Protocol, duration: Duratio
     Ok(total / begin.elapsed().as_secs_f64())
 }
 
-/// Megabytes a second, down and up.
+/// Megabytes per second, down and up.
 pub(crate) async fn throughput(to: &Destination, protocol: Protocol, length: u32) -> Result<(f64, f64)> {
     let mut connection = Connection::open(to, protocol).await?;
     connection.small().await?;

@@ -1,7 +1,7 @@
-//! What the proxy costs: its start, its memory, and requests through it beside requests straight to
-//! the origin.
+//! Measures the proxy: its start, its memory, and requests through it compared with direct requests
+//! to the origin.
 //!
-//! Client and origin are this process, the proxy is the real static program over its real control
+//! Client and origin are this process; the proxy is the real static program with its real control
 //! channel. It needs addresses of its own with the ports 53, 80 and 443 free: `cargo xtask bench`
 //! gives it a network namespace.
 
@@ -42,8 +42,8 @@ struct Args {
 async fn main() -> Result<()> {
     let args = Args::parse();
     let world =
-        WorldServer::start(args.origin).with_context(|| format!("cannot listen at {}", args.origin))?;
+        WorldServer::start(args.origin).with_context(|| format!("failed to listen at {}", args.origin))?;
     let report = rounds::measure(&args, world.roots_pem()).await?;
-    let text = serde_json::to_string_pretty(&report).context("cannot write the report")?;
-    writeln!(std::io::stdout(), "{text}").context("cannot print the report")
+    let text = serde_json::to_string_pretty(&report).context("failed to write the report")?;
+    writeln!(std::io::stdout(), "{text}").context("failed to print the report")
 }

@@ -20,7 +20,7 @@ use super::authority::Authorities;
 pub(crate) const HOST: &str = "origin.bench";
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Everything that a start document is made of.
+/// The parts of a start document.
 pub(crate) struct Plan<'a> {
     pub(crate) program: &'a Path,
     pub(crate) listen: Ipv4Addr,
@@ -35,7 +35,7 @@ impl Plan<'_> {
         let policy = format!("domains: [{HOST}]");
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
-            policy: Allowlist::from_yaml(&policy, "bench.yaml").context("cannot read the policy")?,
+            policy: Allowlist::from_yaml(&policy, "bench.yaml").context("failed to read the policy")?,
             replacements: sandbox_proxy_protocol::ReplacementMap(self.replacements.clone()),
             authority: self.authorities.intermediate()?,
             listen: Listen::new(self.listen),
@@ -46,18 +46,18 @@ impl Plan<'_> {
                 host_addresses: Vec::new(),
             },
             services: Vec::new(),
-            // A load of minutes is more than one task has.
+            // A load of minutes exceeds the limits of a single task.
             limits: Limits { log_bytes: u64::MAX, ..Limits::default() },
         };
-        to_line(&config).context("cannot write the start document")
+        to_line(&config).context("failed to write the start document")
     }
 }
 
-/// A proxy that serves.
+/// A running proxy.
 pub(crate) struct Proxy {
     child: Child,
     stdin: ChildStdin,
-    /// From the spawn to the ready message.
+    /// Time from the spawn to the ready message.
     pub(crate) start: Duration,
 }
 
@@ -69,8 +69,8 @@ pub(crate) struct Memory {
 }
 
 impl Proxy {
-    /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse
-    /// service without a reader.
+    /// Starts the proxy and waits until it serves. Its records are read and discarded: without a
+    /// reader it would refuse service.
     #[expect(clippy::disallowed_methods, reason = "the proxy itself is measured, outside any container")]
     pub(crate) async fn start(plan: &Plan<'_>) -> Result<Self> {
         let line = plan.start_line()?;
@@ -78,17 +78,17 @@ impl Proxy {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut command = Command::from(command);
         let begin = Instant::now();
-        let mut child = command.kill_on_drop(true).spawn().context("cannot start the proxy")?;
+        let mut child = command.kill_on_drop(true).spawn().context("failed to start the proxy")?;
         let mut stdin = child.stdin.take().context("the proxy has no stdin")?;
         let mut stdout = BufReader::new(child.stdout.take().context("the proxy has no stdout")?);
-        stdin.write_all(line.as_bytes()).await.context("cannot write to the proxy")?;
+        stdin.write_all(line.as_bytes()).await.context("failed to write to the proxy")?;
         let mut answer = Vec::new();
         tokio::time::timeout(TIMEOUT, stdout.read_until(b'\n', &mut answer))
             .await
             .context("the proxy did not become ready")?
-            .context("cannot read from the proxy")?;
+            .context("failed to read from the proxy")?;
         let start = begin.elapsed();
-        match from_line(&answer).context("the proxy's first message cannot be read")? {
+        match from_line(&answer).context("failed to read the first message of the proxy")? {
             ProxyMessage::Ready { .. } => {}
             other => bail!("the proxy did not become ready: {other:?}"),
         }
@@ -96,11 +96,11 @@ impl Proxy {
         Ok(Self { child, stdin, start })
     }
 
-    /// What it uses now, and the most it used.
+    /// Its current and its peak memory.
     pub(crate) fn memory(&self) -> Result<Memory> {
         let id = self.child.id().context("the proxy has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))
-            .context("cannot read the proxy's status")?;
+            .context("failed to read the proxy's status")?;
         let field = |name: &str| -> Option<u64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             line.split_whitespace().next()?.parse().ok()
@@ -109,13 +109,13 @@ impl Proxy {
         Ok(Memory { resident: resident.context("no VmRSS")?, peak: peak.context("no VmHWM")? })
     }
 
-    /// Ends it as the sandbox does: by the end of its stdin.
+    /// Ends it as the sandbox does, by closing its stdin.
     pub(crate) async fn stop(mut self) -> Result<()> {
         drop(self.stdin);
         let status = tokio::time::timeout(TIMEOUT, self.child.wait())
             .await
             .context("the proxy did not end with its stdin")?
-            .context("cannot await the proxy")?;
+            .context("failed to wait for the proxy")?;
         if !status.success() {
             bail!("the proxy ended with {status}");
         }

@@ -1,9 +1,9 @@
-//! What is printed: the numbers of both sides, unrounded.
+//! The printed report: the numbers of both sides, unrounded.
 
 use benchmarks::Spread;
 use serde::Serialize;
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// From the spawn of the process to its ready message, in milliseconds.
@@ -12,9 +12,9 @@ pub(crate) struct Report {
     pub(crate) idle_kib: u64,
     /// Resident after the last request.
     pub(crate) loaded_kib: u64,
-    /// The most that was resident.
+    /// Peak resident memory.
     pub(crate) peak_kib: u64,
-    /// Requests in progress at once, where the rate was measured.
+    /// Concurrent requests in the rate measurement.
     pub(crate) concurrency: usize,
     /// Bytes of each transfer.
     pub(crate) transfer_bytes: u32,
@@ -26,17 +26,17 @@ pub(crate) struct Report {
 /// A chunked upload over HTTP/1.1 through the proxy.
 #[derive(Debug, Serialize)]
 pub(crate) struct Signing {
-    /// Passed on as it comes.
+    /// Forwarded unchanged.
     pub(crate) passed_mb_per_second: f64,
     /// Signed again, chunk by chunk.
     pub(crate) signed_mb_per_second: f64,
-    /// Data of the upload that the peak was taken after.
+    /// Bytes of data uploaded before the peak was read.
     pub(crate) long_bytes: u64,
-    /// The most that was resident.
+    /// Peak resident memory.
     pub(crate) peak_kib: u64,
 }
 
-/// Straight to the origin, and through the proxy.
+/// The same load directly to the origin and through the proxy.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     pub(crate) direct: Side,

@@ -1,4 +1,4 @@
-//! The measurements in their order: the two sides take turns, so that both see the same machine.
+//! The measurements in order. The two sides alternate, so that both see the same machine state.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::process::{Plan, Proxy};
 use super::report::{Comparison, Report, Side};
 use super::signing;
 
-/// How much is measured.
+/// The amount of work.
 struct Effort {
     starts: u32,
     rounds: u32,
@@ -41,7 +41,7 @@ const QUICK: Effort = Effort {
     signing: signing::Effort { rounds: 3, transfer: 64 << 20, long: 1 << 30 },
 };
 
-/// Measures everything.
+/// Runs all measurements.
 pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Report> {
     let effort = if args.quick { QUICK } else { FULL };
     let authorities = Authorities::generate()?;
@@ -99,7 +99,7 @@ impl Sides {
     }
 }
 
-/// One number a round.
+/// One number per round.
 #[derive(Default)]
 struct Samples {
     rate: Sample,

@@ -1,4 +1,4 @@
-//! A chunked upload to S3 that the proxy signs again, beside the same bytes that it only passes on.
+//! A chunked upload to S3 that the proxy re-signs, compared with the same bytes merely forwarded.
 
 use std::time::Instant;
 
@@ -17,13 +17,13 @@ use super::report::Signing;
 const CHUNK: usize = 64 * 1024;
 const HEX_SIGNATURE: usize = 64;
 
-/// How much is measured.
+/// The amount of work.
 pub(crate) struct Effort {
-    /// Uploads of each kind, that take turns.
+    /// Uploads of each kind, alternating.
     pub(crate) rounds: u32,
-    /// Bytes of data in each of them.
+    /// Bytes of data per upload.
     pub(crate) transfer: u64,
-    /// Bytes of data in one more signed upload, for the memory.
+    /// Bytes of data in one more signed upload, for the memory measurement.
     pub(crate) long: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn measure(plan: &Plan<'_>, effort: &Effort) -> Result<Signing>
     })
 }
 
-/// The key id that the client has, and what the proxy puts in its place.
+/// The key id of the client, and its replacement in the proxy.
 fn credential() -> Result<(String, SecretReplacements)> {
     let part = |name: &str, value: &str| SecretVariable::new(name, SecretValue::new(value));
     let key = SigningCredential::aws(AwsAccessKey {
@@ -58,12 +58,12 @@ fn credential() -> Result<(String, SecretReplacements)> {
         session_token: None,
         scopes: vec![HostPattern::new(HOST).context("no pattern")?],
     });
-    let prepared = prepare_secrets(&[], &[key]).context("cannot prepare the key")?;
+    let prepared = prepare_secrets(&[], &[key]).context("failed to prepare the key")?;
     let key_id = prepared.env_vars().get("KEY_ID").context("no key id")?.clone();
     Ok((key_id, prepared.into_replacements()))
 }
 
-/// A chunked body of so many bytes of data, with the headers that make it signed.
+/// A chunked body with `data` bytes of data, and the headers of a signed upload.
 fn chunked(data: u64, key_id: Option<&str>) -> Upload {
     let head = |size: usize| format!("{size:x};chunk-signature={}\r\n", "0".repeat(HEX_SIGNATURE));
     let mut piece = head(CHUNK).into_bytes();
@@ -89,7 +89,7 @@ fn chunked(data: u64, key_id: Option<&str>) -> Upload {
     Upload { pieces: data / CHUNK as u64, piece: piece.into(), last: last.into(), headers }
 }
 
-/// Megabytes of body a second.
+/// Megabytes of body per second.
 async fn rate(to: &Destination, upload: Upload) -> Result<f64> {
     let length = upload.length();
     let mut connection = Connection::open(to, Protocol::Http1).await?;

@@ -1,4 +1,4 @@
-//! What it costs to bring the changes of a copy into its work tree.
+//! The cost of applying the changes of a copy to its work tree.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use sandbox::Timings;
 use super::sandboxed::Library;
 use super::worktree::{Way, WorkTree};
 
-/// Files of the large work tree, of which one is changed.
+/// Files of the large work tree, one of which is changed.
 const LARGE: u32 = 100_000;
 const CHANGE: &str = "echo changed >> /workspace/src/7/350.rs";
 /// 50,000 new files in 500 folders.
@@ -22,11 +22,11 @@ pub(crate) struct ApplyTrees {
     small: WorkTree,
 }
 
-/// One round.
+/// The results of one round.
 pub(crate) struct ApplyRound {
-    /// To the start on a plain mount of the large tree.
+    /// Time to the start on a plain mount of the large tree.
     pub(crate) large_plain: Duration,
-    /// How much longer a start on a copy of it takes, with the apply of one changed file.
+    /// Additional time of a start on a copy, including the apply of one changed file.
     pub(crate) large_more: Duration,
     /// The apply alone.
     pub(crate) large_apply: Duration,
@@ -63,19 +63,19 @@ impl ApplyTrees {
         })
     }
 
-    /// Copies what was applied, and removes both.
+    /// Copies the applied files, and removes both.
     #[expect(clippy::disallowed_methods, reason = "cp is what an apply is compared with")]
     fn copy_many(&self) -> Result<Duration> {
         let (new, copied) = (self.small.path().join("new"), self.small.path().join("copied"));
         let begin = Instant::now();
         let status = std::process::Command::new("cp").arg("-a").args([&new, &copied]).status();
         let took = begin.elapsed();
-        if !status.context("cannot start cp")?.success() {
-            bail!("cp could not copy {}", new.display());
+        if !status.context("failed to start cp")?.success() {
+            bail!("cp failed to copy {}", new.display());
         }
         for folder in [new, copied] {
             std::fs::remove_dir_all(&folder)
-                .with_context(|| format!("cannot remove {}", folder.display()))?;
+                .with_context(|| format!("failed to remove {}", folder.display()))?;
         }
         Ok(took)
     }

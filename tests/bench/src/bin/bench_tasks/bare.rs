@@ -1,5 +1,4 @@
-//! A container without a sandbox, through the engine's own API: create, attach, start, wait,
-//! remove.
+//! A container without a sandbox, through the engine's API: create, attach, start, wait, remove.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
-/// Which network a bare container gets.
+/// The network of a bare container.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BareNetwork {
     /// The engine's default bridge.
@@ -21,7 +20,7 @@ pub(crate) enum BareNetwork {
     None,
 }
 
-/// How long one took.
+/// The durations of one run.
 pub(crate) struct BareRun {
     /// Until its exit code was known.
     pub(crate) exited: Duration,
@@ -70,7 +69,7 @@ impl BareEngine {
         }
         let stream = hyper::upgrade::on(attached).await.context("the engine did not attach")?;
         self.call("POST", &format!("/containers/{id}/start"), None).await?;
-        // The end of the output: the engine may reset the connection there, which is not a fault.
+        // At the end of the output the engine may reset the connection, which is not an error.
         let (mut output, mut nowhere) = (TokioIo::new(stream), tokio::io::sink());
         let reading = tokio::io::copy(&mut output, &mut nowhere);
         let wait = format!("/containers/{id}/wait?condition=exited&condition=stopped&interval=10ms");

@@ -14,7 +14,7 @@ use super::report::Day;
 use super::sandboxed::Library;
 use super::worktree::{IDENTITY, Way, WorkTree};
 
-/// What the ten layouts leave out: much data, and many files.
+/// Cases that the ten layouts lack: much data and many files.
 const LARGE: [Layout; 2] = [
     Layout {
         name: "a build that writes 2 GB",
@@ -24,20 +24,20 @@ const LARGE: [Layout; 2] = [
     Layout { name: "50,000 new files", before: "true", day: MANY },
 ];
 
-/// Measures each project so many times.
+/// Measures each project `rounds` times.
 pub(crate) async fn measure(folder: &Path, library: &Library, rounds: u32) -> Result<Vec<Day>> {
     let mut days = Vec::new();
     for layout in LAYOUTS.into_iter().chain(LARGE) {
         let (mut direct, mut copied) = (Sample::default(), Sample::default());
         for round in 0..=rounds {
             let day = async |way| {
-                let folder = tempfile::tempdir_in(folder).context("cannot make a folder")?;
+                let folder = tempfile::tempdir_in(folder).context("failed to create a folder")?;
                 one(folder.path(), library, layout, way)
                     .await
                     .with_context(|| format!("{} ({way:?})", layout.name))
             };
             let (in_tree, in_copy) = (day(Way::Protected).await?, day(Way::Copy).await?);
-            // The first round warms up and does not count.
+            // The first round is a warm-up.
             if round > 0 {
                 direct.push(in_tree.as_secs_f64() * 1e3);
                 copied.push(in_copy.as_secs_f64() * 1e3);
@@ -48,7 +48,7 @@ pub(crate) async fn measure(folder: &Path, library: &Library, rounds: u32) -> Re
     Ok(days)
 }
 
-/// To the end of the task, or to the tree that has what it did.
+/// Time to the end of the task, or until its changes are in the tree.
 async fn one(folder: &Path, library: &Library, layout: Layout, way: Way) -> Result<Duration> {
     let tree = WorkTree::of(folder, layout)?;
     let mut script = "set -e; cd /workspace; export".to_owned();

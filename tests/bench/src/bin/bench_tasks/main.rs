@@ -1,8 +1,8 @@
-//! What a task costs: a sandboxed `true` beside a bare container of the same image on the same
+//! Measures tasks: a sandboxed `true` compared with a bare container of the same image on the same
 //! socket.
 //!
-//! Each round runs the same `true` in four ways, and on a work tree mounted in three, one after the
-//! other, and waits until the engine has cleaned up after each.
+//! Each round runs the same `true` in four ways, and in three ways on a mounted work tree, one
+//! after the other, and waits for the engine's cleanup after each.
 
 mod apply;
 mod bare;
@@ -24,7 +24,7 @@ struct Args {
     /// The engine's socket, as `unix:///path`.
     #[arg(long)]
     engine: String,
-    /// The image, which the engine has.
+    /// An image that the engine already has.
     #[arg(long)]
     image: String,
     /// The `sandbox` command.
@@ -33,7 +33,7 @@ struct Args {
     /// The folder of the static `sandbox-proxy`.
     #[arg(long)]
     proxy_dir: PathBuf,
-    /// Rounds that count; one more before them fills caches.
+    /// Measured rounds; a warm-up round precedes them.
     #[arg(long)]
     rounds: u32,
 }
@@ -42,6 +42,6 @@ struct Args {
 async fn main() -> Result<()> {
     let args = Args::parse();
     let report = rounds::measure(&args).await?;
-    let text = serde_json::to_string_pretty(&report).context("cannot write the report")?;
-    writeln!(std::io::stdout(), "{text}").context("cannot print the report")
+    let text = serde_json::to_string_pretty(&report).context("failed to write the report")?;
+    writeln!(std::io::stdout(), "{text}").context("failed to print the report")
 }

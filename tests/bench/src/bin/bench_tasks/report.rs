@@ -1,9 +1,9 @@
-//! What is printed, in milliseconds.
+//! The printed report, in milliseconds.
 
 use benchmarks::Spread;
 use serde::Serialize;
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// A bare container on the engine's default network, until it was removed.
@@ -12,21 +12,19 @@ pub(crate) struct Report {
     pub(crate) bare_exited_ms: Spread,
     /// A bare container without a network, until it was removed.
     pub(crate) bare_without_network_ms: Spread,
-    /// `sandbox run -- true`, until it ended, all cleaned up.
+    /// `sandbox run -- true`, until it ended and had cleaned up.
     pub(crate) command_ms: Spread,
     /// The library on a started sandbox, until the exit code was known.
     pub(crate) library_ms: Spread,
-    /// The library on a git work tree of 10,000 files that is mounted as it is, until the process
-    /// was started.
+    /// The library on an unprotected git work tree of 10,000 files, until the process was started.
     pub(crate) tree_plain_ms: Spread,
     /// The same with the tree protected.
     pub(crate) tree_protected_ms: Spread,
     /// The same with a fresh copy of the tree.
     pub(crate) tree_copy_ms: Spread,
-    /// The library on a git work tree of 100,000 files that is mounted as it is, until the process
-    /// was started.
+    /// The library on an unprotected git work tree of 100,000 files, until the process was started.
     pub(crate) large_plain_ms: Spread,
-    /// How much longer that takes with a copy, together with the apply of one changed file.
+    /// Additional time with a copy, including the apply of one changed file.
     pub(crate) large_more_ms: Spread,
     /// The apply alone.
     pub(crate) large_apply_ms: Spread,
@@ -36,15 +34,15 @@ pub(crate) struct Report {
     pub(crate) many_copied_ms: Spread,
     /// Days of work in everyday projects.
     pub(crate) days: Vec<Day>,
-    /// What the library's time is made of.
+    /// The phases of the library's time.
     pub(crate) steps: Vec<Step>,
 }
 
-/// A moment of an execution of the library.
+/// A point in time of an execution by the library.
 #[derive(Debug, Serialize)]
 pub(crate) struct Step {
     pub(crate) name: &'static str,
-    /// Since the execution was asked for.
+    /// Time since the request for the execution.
     pub(crate) at_ms: Spread,
 }
 

@@ -1,4 +1,4 @@
-//! The rounds: the ways take turns, so that all see the same machine.
+//! The rounds. The ways alternate, so that all see the same machine state.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::report::{Day, Report, Step};
 use super::sandboxed::{CommandLine, Library};
 use super::worktree::{Way, WorkTree};
 
-/// A moment of an execution, by the name that readers see.
+/// A point in time of an execution, by its name in the report.
 type Milestone = (&'static str, fn(&Timings) -> u64);
 const MILESTONES: [Milestone; 5] = [
     ("the task's network is ready", |timings| timings.network_ready_ms),
@@ -26,9 +26,9 @@ const MILESTONES: [Milestone; 5] = [
 
 const WAYS: [Way; 3] = [Way::Plain, Way::Protected, Way::Copy];
 
-/// Measures everything; also where a measurement fails, the library's objects are removed.
+/// Runs all measurements. The library's objects are removed even if a measurement fails.
 pub(crate) async fn measure(args: &Args) -> Result<Report> {
-    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let folder = tempfile::tempdir().context("failed to create a folder")?;
     let command = CommandLine::new(args, folder.path())?;
     let tree = WorkTree::new(&folder.path().join("worktree"), 10_000)?;
     let trees = ApplyTrees::new(&folder.path().join("apply"))?;
@@ -53,7 +53,7 @@ async fn rounds(
     tree: &WorkTree,
 ) -> Result<Samples> {
     let bare = BareEngine::new(&args.engine);
-    // The first round warms up and does not count.
+    // The first round is a warm-up.
     let mut samples =
         round(args, &bare, library, command, tree, Samples::default()).await.map(|_| Samples::default())?;
     for _ in 0..args.rounds {
@@ -62,7 +62,7 @@ async fn rounds(
     Ok(samples)
 }
 
-/// Each takes many times as long as a round of the others.
+/// Each takes many times as long as a round of the others, so there are fewer.
 async fn applies(
     args: &Args,
     library: &Library,

@@ -16,7 +16,7 @@ use sandbox::{
 
 use super::Args;
 
-/// No request is made, so nothing need answer there.
+/// No request is made, so nothing needs to answer there.
 const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 const ALLOWLIST: &str = "domains: [origin.bench]\n";
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,29 +29,29 @@ pub(crate) struct Library {
 
 impl Library {
     pub(crate) async fn start(args: &Args, state: &Path) -> Result<Self> {
-        let engine = args.engine.parse().context("the engine's address cannot be used")?;
+        let engine = args.engine.parse().context("invalid engine address")?;
         let mut config = SandboxConfig::new(engine, state);
         "sandbox-bench".clone_into(&mut config.prefix);
         config.proxy_dir = Some(args.proxy_dir.clone());
         config.upstream.dns = Some(SocketAddr::from((NAME_SERVER, 53)));
-        let sandbox = Sandbox::start(config).await.context("cannot start")?;
+        let sandbox = Sandbox::start(config).await.context("failed to start the sandbox")?;
         let image =
             sandbox.ensure_image(&ImageSource::existing(&args.image)).await.context("there is no image")?;
         Ok(Self { sandbox, image })
     }
 
-    /// Runs the shell's `script`; gives the time until its exit code was known, and where that time
-    /// went.
+    /// Runs the shell script `script`; returns the time until its exit code was known, and its
+    /// phases.
     pub(crate) async fn run(&self, script: &str, mount: Option<Mount>) -> Result<(Duration, Timings)> {
-        let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("cannot read the policy")?;
+        let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("failed to read the policy")?;
         let mut spec = CommandSpec::new("bench", self.image.clone(), program(script))
             .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)));
         if let Some(mount) = mount {
             spec = spec.mount(mount);
         }
         let begin = Instant::now();
-        let command = self.sandbox.create_command(spec).context("cannot create the command")?;
-        let result = command.execute(Input::Empty).await.context("cannot execute")?;
+        let command = self.sandbox.create_command(spec).context("failed to create the command")?;
+        let result = command.execute(Input::Empty).await.context("failed to execute the command")?;
         let wall = begin.elapsed();
         if result.exit_code != 0 {
             bail!("`{script}` ended with {}", result.exit_code);
@@ -60,12 +60,12 @@ impl Library {
         Ok((wall, result.timings))
     }
 
-    /// The library takes executions down in the background; the next measurement must not share the
-    /// machine with that.
+    /// The library removes executions in the background, which must not overlap with the next
+    /// measurement.
     async fn await_cleaning(&self) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
-            let inventory = self.sandbox.inventory().await.context("cannot list")?;
+            let inventory = self.sandbox.inventory().await.context("failed to list the resources")?;
             let mut objects = inventory.instances.iter().flat_map(|instance| &instance.objects);
             if !objects.any(|object| object.kind == ObjectKind::Container) {
                 return Ok(());
@@ -76,11 +76,11 @@ impl Library {
     }
 
     pub(crate) async fn shutdown(self) -> Result<()> {
-        self.sandbox.shutdown().await.context("cannot shut down")
+        self.sandbox.shutdown().await.context("failed to shut down the sandbox")
     }
 }
 
-/// Nothing but the program itself where there is no more to it.
+/// The program without a shell, unless a script is needed.
 fn program(script: &str) -> Vec<&str> {
     match script {
         "true" => vec!["true"],
@@ -96,34 +96,36 @@ pub(crate) struct CommandLine<'a> {
 }
 
 impl<'a> CommandLine<'a> {
-    /// The project lies in `folder`, the state beside it: what is mounted into tasks must not hold
-    /// it.
+    /// The project is in `folder`, with the state next to it, since a mounted folder must not
+    /// contain the state.
     pub(crate) fn new(args: &'a Args, folder: &Path) -> Result<Self> {
         let project = folder.join("project");
         let settings = project.join(".sandbox");
-        fs::create_dir_all(&settings).with_context(|| format!("cannot make {}", settings.display()))?;
+        fs::create_dir_all(&settings).with_context(|| format!("failed to create {}", settings.display()))?;
         let configuration = format!(
             "engine: \"{}\"\nimage: \"{}\"\nupstream: {{dns: {NAME_SERVER}}}\n",
             args.engine, args.image
         );
-        fs::write(settings.join("sandbox.yaml"), configuration).context("cannot write the configuration")?;
-        fs::write(settings.join("network-allowlist.yaml"), ALLOWLIST).context("cannot write the policy")?;
+        fs::write(settings.join("sandbox.yaml"), configuration)
+            .context("failed to write the configuration")?;
+        fs::write(settings.join("network-allowlist.yaml"), ALLOWLIST)
+            .context("failed to write the policy")?;
         Ok(Self { sandbox: &args.sandbox, project, state: folder.join("state") })
     }
 
-    /// Runs `sandbox run -- true`; gives the time until it ended, all cleaned up.
+    /// Runs `sandbox run -- true`; returns the time until it ended and had cleaned up.
     #[expect(clippy::disallowed_methods, reason = "the command itself is measured")]
     pub(crate) async fn run(&self) -> Result<Duration> {
         let mut command = std::process::Command::new(self.sandbox);
         command
             .args(["--trust", "run", "--", "true"])
             .current_dir(&self.project)
-            // Private engines see nothing of the user's home.
+            // Private engines do not see the user's home.
             .env("XDG_STATE_HOME", &self.state)
             .stdin(Stdio::null());
         let begin = Instant::now();
         let output =
-            tokio::process::Command::from(command).output().await.context("cannot start the command")?;
+            tokio::process::Command::from(command).output().await.context("failed to start the command")?;
         let wall = begin.elapsed();
         if !output.status.success() {
             bail!(

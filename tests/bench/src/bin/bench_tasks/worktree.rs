@@ -10,7 +10,7 @@ use sandbox::workspace::{ApplyOptions, Protection, WorkspaceCopy};
 use test_world::layouts::{FIRST_COMMIT, Layout};
 
 const FILES_IN_A_FOLDER: u32 = 50;
-/// Who commits.
+/// The author of the commits.
 pub(crate) const IDENTITY: [(&str, &str); 4] = [
     ("GIT_AUTHOR_NAME", "bench"),
     ("GIT_AUTHOR_EMAIL", "bench@bench.test"),
@@ -25,7 +25,7 @@ pub(crate) enum Way {
     Plain,
     /// Protected, as the command mounts it by default.
     Protected,
-    /// As a copy that begins with this execution.
+    /// As a copy created for this execution.
     Copy,
 }
 
@@ -36,22 +36,22 @@ pub(crate) struct WorkTree {
 }
 
 impl WorkTree {
-    /// With so many files, its repository's own not counted.
+    /// A work tree with `files` files, not counting those of its repository.
     pub(crate) fn new(folder: &Path, files: u32) -> Result<Self> {
         let tree = folder.join("tree");
         for number in 0..files {
             let inner = tree.join(format!("src/{}", number / FILES_IN_A_FOLDER));
-            fs::create_dir_all(&inner).with_context(|| format!("cannot make {}", inner.display()))?;
+            fs::create_dir_all(&inner).with_context(|| format!("failed to create {}", inner.display()))?;
             fs::write(inner.join(format!("{number}.rs")), format!("// {number}\n"))
-                .context("cannot write a file of the work tree")?;
+                .context("failed to write a file of the work tree")?;
         }
         Self::made(folder, "git init -q . && git add . && git commit -q -m all")
     }
 
-    /// A small one of this layout.
+    /// A small work tree of this layout.
     pub(crate) fn of(folder: &Path, layout: Layout) -> Result<Self> {
         let tree = folder.join("tree");
-        fs::create_dir_all(&tree).with_context(|| format!("cannot make {}", tree.display()))?;
+        fs::create_dir_all(&tree).with_context(|| format!("failed to create {}", tree.display()))?;
         let Layout { before, .. } = layout;
         Self::made(folder, &format!("git init -q -b main . && {FIRST_COMMIT} && {before}"))
     }
@@ -65,8 +65,8 @@ impl WorkTree {
             .env("HOME", folder)
             .envs(IDENTITY)
             .status();
-        if !made.context("cannot start git")?.success() {
-            bail!("git could not make a repository in {}", tree.display());
+        if !made.context("failed to start git")?.success() {
+            bail!("git failed to create a repository in {}", tree.display());
         }
         Ok(Self { tree, copy: folder.join("copy") })
     }
@@ -83,13 +83,12 @@ impl WorkTree {
         &self.tree
     }
 
-    /// Applies the copy, of which at least `least` paths must have changed; gives the time that it
-    /// took.
+    /// Applies the copy, in which at least `least` paths must have changed; returns the duration.
     pub(crate) fn apply(&self, least: usize) -> Result<Duration> {
         let begin = Instant::now();
-        let copy = WorkspaceCopy::open(&self.copy).context("cannot open the copy")?;
+        let copy = WorkspaceCopy::open(&self.copy).context("failed to open the copy")?;
         let copy = copy.context("there is no copy")?;
-        let applied = copy.apply(&ApplyOptions::default()).context("cannot apply the copy")?;
+        let applied = copy.apply(&ApplyOptions::default()).context("failed to apply the copy")?;
         let took = begin.elapsed();
         if applied.applied.len() < least {
             bail!("only {} paths were applied", applied.applied.len());
@@ -97,10 +96,10 @@ impl WorkTree {
         Ok(took)
     }
 
-    /// The next copy begins again.
+    /// Discards the copy.
     pub(crate) fn forget(&self) -> Result<()> {
-        match WorkspaceCopy::open(&self.copy).context("cannot open the copy")? {
-            Some(copy) => copy.discard().context("cannot discard the copy"),
+        match WorkspaceCopy::open(&self.copy).context("failed to open the copy")? {
+            Some(copy) => copy.discard().context("failed to discard the copy"),
             None => Ok(()),
         }
     }
