@@ -1,4 +1,4 @@
-//! The real Claude Code program, against a streaming stand-in for its API.
+//! The real Claude Code program against a streaming fake of its API.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ async fn exceeded_time_limit_is_an_outcome() {
     fixture.close().await;
 }
 
-/// Every outcome that the real program can be brought to by what the API answers.
+/// Every outcome that API responses can cause in the real program.
 #[tokio::test(flavor = "multi_thread")]
 async fn api_response_determines_the_outcome() {
     for (scenario, expected) in [
@@ -174,7 +174,7 @@ async fn blocked_api_is_reported_as_blocked_and_not_as_a_bad_key() {
     assert_eq!(
         result.outcome,
         Outcome::BlockedByPolicy,
-        "its words blame the key: {:?}",
+        "the summary must not blame the key: {:?}",
         result.error_summary
     );
     let log = std::fs::read_to_string(fixture.folder().join("network-sandbox.log")).expect("a log");

@@ -1,5 +1,5 @@
-//! How agents end: each row is a way in which an API, a machine or Claude Code itself fails, and
-//! what its caller sees.
+//! Ends of agents: failures of the API, the machine or Claude Code itself, and what the caller
+//! sees.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -13,14 +13,14 @@ use sandbox::{ContainerEnv, ExecutionResult, OnStall, Outcome, Prompt, ResourceL
 
 use crate::command_line::stand_in::RESULT;
 
-/// In seconds. All are less than what Claude Code tries again for with [`RETRIES`]; on a slow
-/// machine it needs a later one to try twice.
+/// In seconds. All are shorter than the time for which Claude Code retries with [`RETRIES`]; a slow
+/// machine needs a longer one for the second attempt.
 const LIMITS: [u64; 3] = [15, 45, 90];
-/// The most that Claude Code accepts: some five minutes.
+/// The maximum that Claude Code accepts, about five minutes of retries.
 const RETRIES: &str = "15";
-/// The settings of what would otherwise take minutes.
+/// Replaces defaults of minutes.
 const SHORT: Duration = Duration::from_secs(2);
-/// Longer than Claude Code takes to begin on a busy machine.
+/// Longer than the start of Claude Code on a busy machine.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Executes one prompt in a fixture of its own.
@@ -34,7 +34,7 @@ async fn ended(set: impl AsyncFn(&Fixture, TaskSpec) -> TaskSpec, prompt: Prompt
     result
 }
 
-/// How an agent ends that asked at least twice within its time limit.
+/// The result of an agent that sent at least two requests within its time limit.
 async fn tried_twice(scenario: &str) -> ExecutionResult {
     for limit in LIMITS.map(Duration::from_secs) {
         let limited =
@@ -44,10 +44,10 @@ async fn tried_twice(scenario: &str) -> ExecutionResult {
             return result;
         }
     }
-    panic!("{scenario}: it does not ask twice");
+    panic!("{scenario}: it does not send a second request");
 }
 
-/// An agent that is still trying when its time is over.
+/// An agent that keeps retrying beyond its time limit.
 fn patient(spec: TaskSpec) -> TaskSpec {
     let env = ContainerEnv::default()
         .with("ANTHROPIC_API_KEY", "sk-ant-api03-e2e")
@@ -114,7 +114,7 @@ async fn silent_server_is_an_event_and_stops_the_task_on_request() {
         }
     }
     let (result, stopped) = tokio::join!(execution, task.stop());
-    assert!(stopped, "the control: it went on");
+    assert!(stopped, "the control: it was still running");
     assert_eq!(result.expect("a stop is an outcome").outcome, Outcome::Stopped);
     fixture.close().await;
 

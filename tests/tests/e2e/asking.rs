@@ -1,4 +1,4 @@
-//! A callback that answers for requests that no rule permits.
+//! The callback that decides on requests that no rule permits.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use e2e_tests::world::World;
 use sandbox::network::{Answer, Question, Verdict};
 use sandbox::{Mount, Network, NetworkSandboxConfig};
 
-/// Says what each of its arguments' requests came to.
+/// Requests each URL in its arguments and prints the statuses.
 const SCRIPT: &str = "for url; do curl -s -o /dev/null -w '%{http_code} ' \"$url\"; done";
 
-/// The URLs that were asked about.
+/// The URLs that the callback was asked about.
 type Asked = Arc<Mutex<Vec<String>>>;
 
 fn asking<A: Future<Output: Into<Answer>> + Send + 'static>(
@@ -110,7 +110,7 @@ async fn answer_opens_no_private_address_and_reveals_no_secret() {
     assert_eq!(ran.stdout.trim_end(), "200 200 403", "{}", ran.log);
     assert_eq!(asked.lock().expect("no panic").len(), 3);
     let seen = |host| format!("{:?}", World::shared().seen(host));
-    assert!(seen("named.ask.test").contains(&real), "the control: its scope says so");
+    assert!(seen("named.ask.test").contains(&real), "the control: the host is in scope");
     assert!(!seen("other.ask.test").contains(&real));
     assert!(ran.log.contains("[question: 3] [reason: address]"), "{}", ran.log);
     fixture.close().await;
@@ -125,7 +125,7 @@ async fn late_answer_and_departed_client_are_refused() {
         std::fs::write(&is_asked, "").expect("our own folder");
         std::future::pending::<Verdict>()
     });
-    // The client leaves while its request waits.
+    // The client disconnects while its request waits.
     let script =
         "curl -s https://gone.ask.test/ & until [ -e /signals/asked ]; do sleep 0.1; done; kill $!; wait";
     let spec = fixture.command("domains: []", &["bash", "-c", script]).network(Network::Sandboxed(network));
@@ -142,7 +142,7 @@ async fn late_answer_and_departed_client_are_refused() {
     fixture.close().await;
 }
 
-/// A task that asks a thousand times is answered a few times.
+/// Of a thousand requests, the callback is asked about a few.
 #[tokio::test(flavor = "multi_thread")]
 async fn flood_of_requests_is_refused_without_asking() {
     let fixture = Fixture::new().await;
@@ -153,10 +153,9 @@ async fn flood_of_requests_is_refused_without_asking() {
     let ran = fixture.run_spec(spec).await;
     assert_eq!(ran.stdout.trim(), "1000 403", "{}", ran.stderr);
     let asked = asked.lock().expect("no panic").len();
-    // A busy machine takes more than a minute for them at worst.
+    // On a busy machine they may take more than a minute.
     assert!((1..=100).contains(&asked), "{asked}");
-    // It is counted over a second, which the task may not have taken: then it comes with the end of
-    // its proxy.
+    // Counted over a second. If the task was faster, the record is written when its proxy ends.
     let deadline = Instant::now() + Duration::from_secs(90);
     while !fixture.log().contains("LIMIT questions -> reached ") {
         assert!(Instant::now() < deadline, "{}", fixture.log());

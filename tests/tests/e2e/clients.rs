@@ -1,4 +1,4 @@
-//! Real clients trust the task's authority with no change to the image.
+//! Real clients trust the task's certificate authority without changes to the image.
 
 use e2e_tests::fixture::Fixture;
 use e2e_tests::setting::Setting;

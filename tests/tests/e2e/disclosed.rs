@@ -1,5 +1,4 @@
-//! Faults that were disclosed in systems of this kind, tried from inside a task, each beside a
-//! control.
+//! Vulnerabilities disclosed in similar systems, tried from inside a task, each with a control.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;
@@ -15,10 +14,10 @@ url_prefixes:
   - {host: part.test, path: /public/*}
 ";
 
-/// The host's address on the cable to the world.
+/// The host's address on the link to the test network.
 const HOST: &str = "203.0.113.254";
 
-/// Sends bytes and prints the statuses of all answers.
+/// Sends bytes and prints the statuses of all responses.
 const RAW: &str = r"
 import os, socket, ssl
 def statuses(sock, request, pieces):
@@ -51,7 +50,7 @@ async fn python(policy: &str, program: &str) -> (Vec<String>, String) {
     (ran.stdout.lines().map(str::to_owned).collect(), ran.log)
 }
 
-/// nono#1676: trailing dots, other scripts' dots, zero-width characters, broken punycode.
+/// nono#1676: trailing dots, dots of other scripts, zero-width characters, broken punycode.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_resembling_an_allowed_one_are_refused() {
     let (statuses, log) = python(
@@ -96,7 +95,7 @@ print(tls(b'GET https://victim.test/ HTTP/1.1\r\nHost: open.test' + END))
     assert_eq!(statuses, expected, "{log}");
 }
 
-/// microsandbox 0c13181a: of a packet with two questions one was answered and the other judged.
+/// microsandbox 0c13181a: for a packet with two questions, one was answered and the other checked against the policy.
 #[tokio::test(flavor = "multi_thread")]
 async fn packet_with_two_questions_is_refused() {
     let (answers, log) = python(
@@ -118,13 +117,13 @@ for count, body in ((1, question), (2, question + other), (2, question + b'\xc0\
     assert_eq!(answers, ["0 1", "1 0", "1 0", "1 0", "1 0"], "{log}");
 }
 
-/// microsandbox 0c13181a: records that were not asked for were accepted.
+/// microsandbox 0c13181a: records for names that were not queried were accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn name_server_is_trusted_only_for_the_queried_name() {
     let fixture = Fixture::new().await;
     let policy =
         "domains: [alias.test, alias-of-private.test, stray.test, other.test, beside.test, beside-it.test]";
-    // `other` and `beside-it` are asked for after another's answer has named an address for them.
+    // `other` and `beside-it` are queried after responses for other names contained addresses for them.
     let script = "
 for name in alias alias-of-private stray other beside beside-it; do
   curl -sS -o /dev/null -w \"$name %{http_code}\\n\" --max-time 120 http://$name.test/believed
@@ -140,7 +139,7 @@ done";
     );
     let refused = ran.log_lines("BLOCKED GET http://alias-of-private.test/believed -> 403 [reason: address]");
     assert_eq!(refused.len(), 1, "{}", ran.log);
-    // The control: the same addresses, as answers for the names themselves.
+    // The control: the same addresses, in responses for the names themselves.
     let seen = World::shared().seen("other.test");
     assert_eq!(seen.iter().filter(|seen| seen.target == "/believed").count(), 1);
     fixture.close().await;
@@ -177,7 +176,7 @@ print(tls(b'GET /proxied HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer ' 
     fixture.close().await;
 }
 
-/// nono#1709: a rule for a host and a port was passed by under a wildcard.
+/// nono#1709: a wildcard bypassed a rule for a host and port.
 #[tokio::test(flavor = "multi_thread")]
 async fn port_and_brackets_do_not_change_the_verdict() {
     let (statuses, log) = python(
@@ -199,7 +198,7 @@ for host in (b'a.sub.test:443', b'a.sub.test:80', b'a.sub.test:8443'):
     assert_eq!(over_tls, ["200", "403", "403"], "{log}");
 }
 
-/// A proxy of the task's own: it passes on every CONNECT.
+/// The task's own proxy, which relays every CONNECT.
 const RELAY: &str = r"
 cat > /tmp/relay.py <<'EOF'
 import os, socket, subprocess, sys, threading
@@ -231,7 +230,7 @@ for url in sys.argv[1:]:
 EOF
 ";
 
-/// cc#87381: a CONNECT through a relay within the sandbox was let through.
+/// cc#87381: a CONNECT through a relay inside the sandbox was allowed.
 #[tokio::test(flavor = "multi_thread")]
 async fn relay_inside_the_task_reaches_no_more_than_the_task() {
     let fixture = Fixture::new().await;
@@ -250,8 +249,7 @@ async fn relay_inside_the_task_reaches_no_more_than_the_task() {
     fixture.close().await;
 }
 
-/// What the kernel says to calls that Dirty Frag, Fragnesia and the x32 way around filters begin
-/// with.
+/// The kernel's results of the calls with which Dirty Frag, Fragnesia and the x32 filter bypass begin.
 const CALLS: &str = r"
 python3 - <<'EOF'
 import ctypes, errno, os, platform, socket
@@ -304,8 +302,7 @@ async fn socket_upper_layer_protocols_and_x32_calls_are_refused() {
         "{}",
         ran.stderr
     );
-    // Without the filter the kernel itself answers. Whether it has the modules, and x32, is its own
-    // affair.
+    // Without the filter the calls reach the kernel, with or without the modules and x32.
     let free = fixture
         .command(POLICY, &["bash", "-c", CALLS])
         .isolation(Isolation { seccomp: Seccomp::Unconfined, ..Isolation::agent() });
@@ -347,12 +344,12 @@ curl -gsS -o /dev/null 'https://part.test/private?q=\"<c>\"' -w '%{http_code}\\n
     let lines: Vec<&str> = ran.stdout.lines().collect();
     let [first, second, _, fourth, last] = lines.as_slice() else { panic!("{}{}", ran.stdout, ran.stderr) };
     assert_eq!((*first, *second, *last), ("200", "200", "403"), "{}", ran.log);
-    // The origin is free to refuse raw quotes; it is asked.
+    // The origin may refuse raw quotes, but it receives the request.
     let asked = |query: &str| {
         !ran.log_lines(&format!("allowed GET https://part.test/public/x?q=\"<{query}>\" -> ")).is_empty()
     };
     assert!(asked("a"), "{}", ran.log);
-    // The proxy cannot read it over HTTP/2: curl comes again over HTTP/1.1.
+    // The proxy cannot read it over HTTP/2, so curl retries over HTTP/1.1.
     assert!(fourth.starts_with("1.1 "), "{}{}", ran.stdout, ran.stderr);
     assert!(asked("b"), "{}", ran.log);
     assert!(!ran.log_lines("-> - [reason: framing]").is_empty(), "{}", ran.log);

@@ -1,4 +1,4 @@
-//! The examples of the reusable crates run as a library's user would run them.
+//! The examples of the reusable crates, run as by a user of the library.
 
 use std::process::Command;
 

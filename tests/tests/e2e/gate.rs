@@ -20,7 +20,7 @@ fn git(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// All tests of a run have one state folder.
+/// A new name, since all tests of a run share one state folder.
 fn new_name() -> String {
     format!("r{:016x}", rand::random::<u64>())
 }
@@ -37,8 +37,7 @@ async fn mirror(fixture: &Fixture) -> Repository {
     repository
 }
 
-/// Runs `script`, for which `URL` is that of `repository`, with `rule` as what the policy says of
-/// it.
+/// Runs `script` with the URL of `repository` as `URL`, and with `rule` as its policy entry.
 async fn run(fixture: &Fixture, repository: &Repository, rule: &str, script: &str) -> Ran {
     let name = repository.name();
     let policy = format!("url_prefixes: [{{host: gate, path: /{name}.git, {rule}}}]");
@@ -77,7 +76,7 @@ async fn only_permitted_pushes_reach_a_repository_of_the_host() {
     assert_eq!(verdicts(&ran.stdout, "ok").join(" "), allowed, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     assert!(heads.contains("refs/heads/agent/x") && heads.contains("refs/heads/agent/gone"), "{heads}");
     assert_eq!(refs(&repository, "refs/sandbox/backup"), "");
-    // The host takes what the task pushed, with its own git.
+    // The host merges the pushed commits with its own git.
     let (upstream, path) =
         (fixture.folder().join("upstream"), repository.path().to_str().expect("a plain path"));
     git(&["-C", upstream.to_str().expect("a plain path"), "fetch", "--quiet", path, "agent/x"]);
@@ -102,7 +101,7 @@ async fn commits_removed_by_a_permitted_push_are_kept() {
     for removed in ["backup/heads/agent/gone/", "backup/heads/agent/x/"] {
         assert_held!(backups.contains(removed), "{removed} is lost: {backups}");
     }
-    // Inside there are none.
+    // There are none in the container.
     let ran = run(&fixture, &repository, rule, "git ls-remote $URL").await;
     assert_held!(!ran.stdout.contains("backup"), "{}", ran.stdout);
     assert!(ran.stdout.contains("refs/heads/agent/x"), "{}", ran.stdout);
@@ -125,7 +124,7 @@ async fn token_opens_only_its_repositories_and_no_later_execution() {
     let second = run(&fixture, &repository, "git: {}", &format!("OTHER={token}\n{ask}")).await;
     assert_held!(!second.stdout.contains(" 200"), "{}", second.stdout);
     assert!(second.stdout.ends_with("\n200 401 401 "), "{}", second.stdout);
-    // What was not given is not there, whatever the policy says.
+    // A repository that was not given is absent, even if the policy permits it.
     let script = format!("git ls-remote http://gate/{}.git; git ls-remote $URL", other.name());
     let ran = run(&fixture, &repository, "git: {}}, {host: gate, path: '/*', git: {}", &script).await;
     assert!(
@@ -134,7 +133,7 @@ async fn token_opens_only_its_repositories_and_no_later_execution() {
         ran.stdout,
         ran.stderr
     );
-    // Nor is the gate there for a task that was given none.
+    // A task without repositories cannot reach the gate.
     let ran =
         fixture.run("domains: [gate]", &format!("git ls-remote http://gate/{}.git", repository.name())).await;
     assert_held!(ran.code != 0, "{}", ran.stdout);

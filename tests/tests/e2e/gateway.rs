@@ -1,5 +1,4 @@
-//! The example `gateway`: several conversations at once in spawned tasks, each of which can be
-//! stopped and cut off.
+//! The example `gateway`: concurrent conversations in spawned tasks, each of which can be stopped and quarantined.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,7 +13,7 @@ use tempfile::TempDir;
 
 const KEY: &str = "sk-ant-api03-gateway-0123456789abcdefghij";
 const ALLOWED: &str = "domains: [api.anthropic.com]";
-/// Two requests a second, each of which has its line in the log.
+/// Two requests per second, each with its line in the log.
 const ASKING: &str =
     "scenario:tool-use\ncommand: while sleep 0.5; do curl -s --max-time 10 https://open.test/; done";
 
@@ -101,7 +100,7 @@ impl Gateway {
         log
     }
 
-    /// Waits for `line` in what the log has from `from` on, and returns where the log ends then.
+    /// Waits for `line` in the log after position `from`, and returns the end of the log.
     fn until_logged(&self, id: &str, from: usize, line: &str) -> usize {
         let deadline = Instant::now() + DEADLINE;
         loop {
@@ -136,8 +135,7 @@ async fn concurrent_conversations_can_each_be_stopped_changed_and_quarantined() 
     drop(gateway);
 }
 
-/// A policy counts from the next request on, and nothing passes a quarantine: the log says so,
-/// before and after.
+/// Checks in the log that a policy applies from the next request, and that nothing passes a quarantine.
 fn policy_and_quarantine_hold(gateway: &Gateway, id: &str) {
     let allowed = "allowed GET https://open.test/";
     let denied = gateway.until_logged(id, 0, "BLOCKED GET https://open.test/ -> 403 [reason: host]");

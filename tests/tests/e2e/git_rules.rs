@@ -3,7 +3,7 @@
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;
 
-/// Pushes in all ways, and says what became of each.
+/// Pushes in all ways, and prints the result of each.
 pub(crate) const SCRIPT: &str = r#"
 export HOME=/tmp/home GIT_TERMINAL_PROMPT=0; mkdir -p $HOME; cd /tmp
 git config --global user.name e2e; git config --global user.email e2e@example.test
@@ -44,7 +44,7 @@ try dumb curl -sSf $URL/HEAD
 git ls-remote $URL | cut -f 2 | tr '\n' ' '
 "#;
 
-/// What the script says under `policy`, and what git and the log say.
+/// The output of the script under `policy`, and the output of git with the log.
 async fn pushed(policy: &str, repository: &str) -> (String, String) {
     let fixture = Fixture::new().await;
     let script = format!("URL=https://a.git.test/{repository}.git\n{SCRIPT}");
@@ -102,8 +102,7 @@ async fn policy_can_permit_more_pushes() {
     assert_eq!(verdicts(&stdout, "refused").join(" "), refused, "{stdout}\n{log}");
 }
 
-/// The control: every push works where the host is allowed whole, and none where a `git` entry
-/// names nothing to push.
+/// The control: every push succeeds if the whole host is allowed, and none if a `git` entry permits no push.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_all_pushes_arrive_at_a_host_allowed_as_a_whole() {
     let (stdout, log) = pushed("domains: [a.git.test]", "whole").await;

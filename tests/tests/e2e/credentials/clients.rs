@@ -1,4 +1,4 @@
-//! Clients with a surrogate, against servers that accept the real token only.
+//! Clients that hold a surrogate, against servers that accept only the real token.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use sandbox::{CommandSpec, ContainerEnv, Mount, Outcome, Prompt};
 
 use super::search::Needles;
 
-/// One kind of client: it has the surrogate in `TOKEN` and must print `expected`.
+/// A client: it has the surrogate in `TOKEN` and must print `expected`.
 struct Client {
     host: &'static str,
     header: &'static str,
@@ -34,18 +34,22 @@ impl Client {
             .mount(Mount::read_only_at(&Setting::of_this_run().npm, "/npm"))
     }
 
-    /// The controls: the server opens to a client that has the real token itself, and to no other.
+    /// The controls: the server accepts a client with the real token, and no other.
     async fn check_lock(&self, fixture: &Fixture) {
         for (token, opens) in [(self.token.as_str(), true), ("not-the-token", false)] {
             let env = ContainerEnv::default().with("TOKEN", token);
             let unmasked = self.command(fixture, &Secrets::default().prepare()).env(env);
             let ran = fixture.run_spec(unmasked).await;
             assert_eq!(ran.stdout.contains(self.expected), opens, "{ran:?}");
-            assert!(opens || !ran.log_lines("-> 401").is_empty(), "it did reach the server: {}", ran.log);
+            assert!(
+                opens || !ran.log_lines("-> 401").is_empty(),
+                "the request must reach the server: {}",
+                ran.log
+            );
         }
     }
 
-    /// Runs it with the surrogate, and the real token in the proxy.
+    /// Runs the client with the surrogate, with the real token in the proxy.
     async fn check(&self) -> Ran {
         let fixture = Fixture::new().await;
         World::shared().lock(self.host, (self.lock)(self.token.clone()));
@@ -56,7 +60,7 @@ impl Client {
             .prepare();
         let ran = fixture.run_spec(self.command(&fixture, &secrets)).await;
         let facts = format!("{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
-        assert_held!(!facts.contains(&self.token), "the real token came back: {facts}");
+        assert_held!(!facts.contains(&self.token), "the real token was returned: {facts}");
         assert_eq!(ran.code, 0, "{facts}");
         assert!(ran.stdout.contains(self.expected), "{facts}");
         assert!(!ran.log_lines("[masked: 1]").is_empty(), "{facts}");
@@ -67,7 +71,11 @@ impl Client {
         let without = self.command(&fixture, &secrets).network(network(&self.policy()));
         let refused = fixture.run_spec(without).await;
         assert!(!refused.stdout.contains(self.expected), "{refused:?}");
-        assert!(!refused.log_lines("-> 401").is_empty(), "it did reach the server: {}", refused.log);
+        assert!(
+            !refused.log_lines("-> 401").is_empty(),
+            "the request must reach the server: {}",
+            refused.log
+        );
         fixture.close().await;
         ran
     }
@@ -215,7 +223,7 @@ async fn claude_code_authenticates_with_a_masked_api_key() {
     claude_code_with("api.anthropic.test", "ANTHROPIC_API_KEY", &key, lock).await;
 }
 
-/// What `claude setup-token` makes.
+/// The kind of token that `claude setup-token` creates.
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_code_authenticates_with_a_masked_subscription_token() {
     let token = unique("sk-ant-oat01-", 95);
@@ -223,8 +231,8 @@ async fn claude_code_authenticates_with_a_masked_subscription_token() {
         .await;
 }
 
-/// Claude Code answers with a surrogate in `variable` where the API accepts the real `value` only,
-/// which is then nowhere.
+/// Claude Code works with a surrogate in `variable` against an API that accepts only the real
+/// `value`, which must not be left anywhere.
 async fn claude_code_with(host: &'static str, variable: &str, value: &str, lock: Lock) {
     let policy = format!("domains: [{host}]");
     let fixture = Fixture::new().await;

@@ -1,5 +1,5 @@
-//! A host in scope that sends the real value back: in a header, a cookie, an error page, a body,
-//! compressed, live.
+//! A host in scope that echoes the real value in a header, a cookie, an error page, a body,
+//! compressed, or live.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::{Fixture, read_until};
@@ -10,7 +10,7 @@ use sandbox::credentials::{Injection, PreparedSecrets};
 
 const POLICY: &str = "domains: ['*.mirror.test']";
 
-/// The real value, the surrogate, and both as the proxy has them.
+/// The real value, the surrogate, and the pair as prepared for the proxy.
 fn secret(strict: bool) -> (String, String, PreparedSecrets) {
     let real = unique("ghp_", 36);
     let injection = Injection { allow_echo: !strict, ..injection(&["*.mirror.test"], &["authorization"]) };
@@ -19,8 +19,8 @@ fn secret(strict: bool) -> (String, String, PreparedSecrets) {
     (real, surrogate, secrets)
 }
 
-/// `script` prints what came back; it must be the surrogate, so many times. The control, whose
-/// proxy may let the real value back in, must print that.
+/// Checks that `script`, which prints the echoed value, prints the surrogate `times` times. The
+/// control, whose proxy lets the real value in, must print that.
 async fn check(script: &str, times: usize) {
     let script = format!("ask() {{ curl -sS -H \"Authorization: Bearer $TOKEN\" \"$@\"; }}\n{script}");
     let fixture = Fixture::new().await;
@@ -79,8 +79,8 @@ async fn value_in_an_event_is_masked_while_the_stream_is_open() {
         let spec = fixture.command_with(&secrets, POLICY, &["bash", "-c", &script]);
         let command = fixture.sandbox.create_command(spec).expect("a good command");
         let mut execution = command.execute(Input::Empty);
-        // The second event is sent only once the first is here, whole: were it held back, this
-        // would time out.
+        // The second event is sent only after the first has arrived whole: withholding it would
+        // time out here.
         read_until(&mut execution, |output| output.ends_with("\n\n")).await;
         World::shared().release(&name);
         let result = execution.await.expect("the sandbox works");
@@ -122,7 +122,7 @@ print(requests.get(request.url, headers=dict(request.headers)).text)\""
         let fitting: String = surrogate.chars().take(real.len()).collect();
         assert!(ran.stdout.contains(&fitting), "{variable}: {facts}");
     }
-    // The control: they did arrive.
+    // The control: the real values arrived.
     let seen = format!("{:?}", World::shared().seen(HOST));
     assert!(seen.contains(&key.id) && seen.contains(token), "{seen}");
     fixture.close().await;

@@ -1,6 +1,5 @@
-//! Credentials that an attacker brings along to a host that is allowed: to send something out to an
-//! account of their own. The table of their forms is in the proxy's tests (`credentials`,
-//! `signing`).
+//! An attacker's own credentials for an allowed host, used to send data to the attacker's account.
+//! The table of their forms is in the proxy's tests (`credentials`, `signing`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,8 +9,8 @@ use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::credentials::Injection;
 
-/// What `host` receives as `Authorization` of curl with `arguments`, in which `$TOKEN` is the
-/// surrogate, and the real token. With no injection the proxy knows of no secret.
+/// Runs curl with `arguments`, in which `$TOKEN` is the surrogate; returns the `Authorization`
+/// lines that `host` receives, and the real token. Without an injection the proxy has no secret.
 async fn authorization(
     host: &str,
     injection: impl Into<Option<Injection>>,
@@ -42,7 +41,7 @@ fn lenient(host: &str) -> Injection {
     Injection { allow_foreign_credentials: true, ..strict(host) }
 }
 
-/// Whether one of the lines, or the Basic credentials in it, holds `text`.
+/// Whether one of the lines, or the Basic credentials in it, contains `text`.
 fn hold(lines: &[String], text: &str) -> bool {
     let decoded = |line: &String| {
         let encoded = line.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -116,10 +115,10 @@ except Exception as error: print(type(error).__name__)\"",
     let ran = fixture.run_with(&secrets, policy, &script).await;
     let (count, text) = arrived();
     assert_held!(!text.contains(&own.id) && !text.contains("Signature="), "{text}");
-    assert_held!(!text.contains(&real.id), "nothing is signed in its place: {text}");
+    assert_held!(!text.contains(&real.id), "the proxy must not sign it instead: {text}");
     assert_eq!(count, 2, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     assert_eq!(ran.log_lines("[dropped: ").len(), 2, "{}", ran.log);
-    // The control: a proxy that knows of no key lets them through.
+    // The control: a proxy without a key lets them through.
     fixture.run(policy, &script).await;
     let (_, text) = arrived();
     assert_eq!(text.matches(&own.id).count(), 2, "{text}");

@@ -1,5 +1,4 @@
-//! Values that this machine keeps: read when a run starts that was trusted to, and again before
-//! their time is over.
+//! Secret values stored on the host: read when a trusted run starts, and again before they expire.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -16,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command_line::project::{Ended, Project};
 
-/// A folder of the user: a program that prints what is in `value` there, and counts how often it
-/// was run.
+/// A folder of the user with a program that prints the content of `value` there and counts its
+/// runs.
 struct Keeper(tempfile::TempDir);
 
 impl Keeper {
@@ -39,7 +38,7 @@ impl Keeper {
     }
 
     fn set(&self, value: &str) {
-        // In one step: it is read at any time.
+        // Atomically, since it may be read at any time.
         fs::write(self.path("next"), format!("{value}\n")).expect("a file");
         fs::rename(self.path("next"), self.path("value")).expect("a file");
     }
@@ -49,7 +48,7 @@ impl Keeper {
     }
 }
 
-/// A project whose task has `TOKEN`, for `host`, from `value`.
+/// A project whose task has `TOKEN`, scoped to `host`, from `value`.
 fn project(host: &str, value: &str) -> Project {
     let project = Project::new();
     project.append(
@@ -66,12 +65,12 @@ fn command(program: &Path) -> String {
     format!("!command [{}]", program.display())
 }
 
-/// Waits until `host` was asked with `value`.
+/// Waits until a request to `host` carried `value`.
 async fn arrived(host: &str, value: &str) {
     let began = Instant::now();
     while !format!("{:?}", World::shared().seen(host)).contains(value) {
         assert!(began.elapsed() < DEADLINE, "the value does not arrive");
-        // tidy: sleep: between two looks
+        // tidy: sleep: between two polls
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -101,7 +100,7 @@ async fn refused_value_without_ttl_is_read_again() {
     let (host, keeper) = ("kept-401.test", Keeper::new(&first));
     World::shared().lock(host, Lock::Bearer(second.clone()));
     let project = project(host, &command(&keeper.program()));
-    // So many attempts, each of which says what it came to.
+    // Makes up to `count` attempts and prints the status of each.
     let attempts = |count: u32| {
         format!(
             "echo ready; until [ -e go ]; do sleep 0.1; done; for attempt in $(seq {count}); do
@@ -117,7 +116,7 @@ echo $code; [ $code = 200 ] && exit 0; sleep 0.2; done; exit 9"
     assert_eq!(child.wait().expect("our own child").code(), Some(0), "{codes}");
     assert!(codes.starts_with("401\n"), "{codes}");
     assert_eq!(keeper.runs(), 2, "when the run started, and when it was refused");
-    // The control: where it is the same it is refused again, and not read for each refusal.
+    // The control: an unchanged value is refused again, and not read after every refusal.
     keeper.set(&first);
     let refused = project.run(&attempts(5));
     assert_eq!((refused.code, keeper.runs()), (Some(9), 4), "{refused:?}");
@@ -136,7 +135,7 @@ async fn untrusted_value_source_is_neither_run_nor_read() {
         drop::<Ended>(project.wary(arguments).output().expect("the sandbox command").into());
     }
     assert_held!(keeper.runs() == 0, "it ran {} times", keeper.runs());
-    // The control: once it is trusted it runs, and once for each run.
+    // The control: once trusted, it is executed once per run.
     let ran = project.run("true");
     assert_eq!((ran.code, keeper.runs()), (Some(0), 1), "{ran:?}");
 }
@@ -194,8 +193,8 @@ async fn file_is_read_and_a_failing_program_is_reported() {
     assert_held!(!failed.stderr.contains(&value), "{failed:?}");
 }
 
-/// The API of a forge with an App, on this machine's loopback. `host` opens to the token that it
-/// made last.
+/// The API of a forge with an App, on the loopback of this machine. `host` accepts the token that
+/// was issued last.
 fn forge(host: &'static str, tokens: Vec<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let api = format!("http://{}", listener.local_addr().expect("a bound listener"));
@@ -242,7 +241,7 @@ async fn github_app_mints_tokens_and_its_key_stays_on_the_host() {
     drop(stdout);
     let seen = fs::read_to_string(project.path().join("seen")).expect("what the task saw");
     assert!(seen.starts_with("ghs_") && ![first, second].contains(&seen.trim_end().to_owned()), "{seen}");
-    // A key where tasks can write is refused, and one that is none says so.
+    // A key that tasks can write is refused, and an invalid key is reported.
     project.write("app.pem", key);
     let refused = |key: &Path, expected: &str| {
         let entry = format!("TOKEN: {{value: {}, scopes: [{host}], headers: [authorization]}}", value(key));

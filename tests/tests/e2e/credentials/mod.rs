@@ -1,7 +1,6 @@
-//! Credentials never enter a container: real clients, real verifiers, and what an attacker would
-//! try.
+//! Credentials never enter a container: real clients, real verifiers and attacks.
 //!
-//! Each attack has its control: the same attempt against a weakened set-up succeeds.
+//! Each attack has its control: the same attempt succeeds against a weakened setup.
 
 mod clients;
 mod echo;

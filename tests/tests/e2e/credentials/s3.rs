@@ -1,5 +1,5 @@
-//! S3: the AWS command line, boto3 and a client that signs chunks, against a server that we did not
-//! write and that verifies every signature with the real key. The container has the surrogate only.
+//! S3: the AWS CLI, boto3 and a client that signs chunks, against a third-party server that
+//! verifies every signature with the real key. The container has only the surrogate.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn surrogates(server: &S3) -> PreparedSecrets {
     Secrets::default().aws(&server.key, "*.amazonaws.com").prepare()
 }
 
-/// What every AWS client needs to know besides its key.
+/// The settings that every AWS client needs in addition to its key.
 fn settings(server: &S3) -> BTreeMap<String, String> {
     [
         ("AWS_DEFAULT_REGION", server.region()),
@@ -42,14 +42,14 @@ fn masked(fixture: &Fixture, server: &S3, secrets: &PreparedSecrets, command: &[
     with_long_timeout(fixture.command_with(secrets, POLICY, command)).env(env)
 }
 
-/// The control: `command` with the real key itself, and a proxy that knows nothing of it.
+/// The control: `command` with the real key, and a proxy without it.
 fn unmasked(fixture: &Fixture, server: &S3, command: &[&str]) -> CommandSpec {
     let key = server.key.variables().into_iter();
     let key: BTreeMap<String, String> = key.map(|(name, value)| (name.to_owned(), value)).collect();
     with_long_timeout(fixture.command(POLICY, command)).env(ContainerEnv::new(settings(server)).merge(&key))
 }
 
-/// Each call of the aws command line is a start of Python, and there are many.
+/// Each of the many calls of the AWS CLI starts Python.
 fn with_long_timeout(command: CommandSpec) -> CommandSpec {
     command.limits(ResourceLimits::default().timeout(Duration::from_mins(8)))
 }
@@ -75,7 +75,7 @@ fn assert_good(ran: &Ran, steps: usize) {
     assert_eq!(ran.stdout.matches("ok: ").count(), steps, "{facts}");
 }
 
-/// What the server was sent, whatever the bucket.
+/// The requests that the server received, to `bucket` or to none.
 fn seen(server: &S3, bucket: &str) -> Vec<Seen> {
     let world = World::shared();
     let mut seen = world.seen(&server.domain());
@@ -83,13 +83,13 @@ fn seen(server: &S3, bucket: &str) -> Vec<Seen> {
     seen
 }
 
-/// Nothing that the container had has left it, what left names the real key, and nothing of that
-/// came back or was written down.
+/// Asserts that no surrogate was sent, that every request names the real key, and that the real key
+/// was neither returned nor logged.
 #[track_caller]
 fn assert_only_the_real_key_was_sent(server: &S3, bucket: &str, secrets: &PreparedSecrets, ran: &Ran) {
     for (name, real) in server.key.variables() {
         let text = format!("{}{}{}", ran.stdout, ran.stderr, ran.log);
-        assert_held!(!text.contains(&real), "{name} came back: {text}");
+        assert_held!(!text.contains(&real), "{name} was returned: {text}");
     }
     let seen = seen(server, bucket);
     assert!(!seen.is_empty());
@@ -105,7 +105,7 @@ fn assert_only_the_real_key_was_sent(server: &S3, bucket: &str, secrets: &Prepar
     }
 }
 
-/// Runs `command` with surrogates on a server with a permanent key.
+/// Runs `command` with surrogates against a server with a permanent key.
 async fn with_surrogates(region: &'static str, command: &[String], steps: usize) {
     let (fixture, server) = (Fixture::new().await, S3::start(region, false));
     let secrets = surrogates(&server);
@@ -203,7 +203,12 @@ async fn control_surrogate_without_the_signer_is_refused() {
         ];
         assert_ne!(refused.code, 0, "{}", refused.stdout);
         assert!(named.iter().any(|name| refused.stderr.contains(name)), "{}", refused.stderr);
-        assert_eq!(refused.log_lines("allowed GET").len(), 1, "it did reach the server: {}", refused.log);
+        assert_eq!(
+            refused.log_lines("allowed GET").len(),
+            1,
+            "the request must reach the server: {}",
+            refused.log
+        );
     }
     fixture.close().await;
 }

@@ -1,4 +1,4 @@
-//! Where the real value goes, and where it never does.
+//! Requests that carry the real value, and those that never do.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::{Fixture, Ran};
@@ -8,7 +8,7 @@ use sandbox::credentials::Injection;
 
 const POLICY: &str = "domains: ['*.scope.test']";
 
-/// A secret in `TOKEN`, its surrogate, and what became of a script that used it.
+/// A secret in `TOKEN`, its surrogate, and the result of a script that used it.
 struct Used {
     real: String,
     surrogate: String,
@@ -27,7 +27,7 @@ async fn with(injection: Injection, script: &str) -> Used {
 }
 
 impl Used {
-    /// What `host` received holds the surrogate, and the real value nowhere.
+    /// Asserts that `host` received the surrogate, and never the real value.
     #[track_caller]
     fn assert_surrogate_at(&self, host: &str) {
         let seen = self.seen(host);
@@ -35,7 +35,7 @@ impl Used {
         assert!(seen.contains(&self.surrogate), "{seen}");
     }
 
-    /// What `host` received holds the real value.
+    /// Asserts that `host` received the real value.
     #[track_caller]
     fn assert_real_at(&self, host: &str) {
         let seen = self.seen(host);
@@ -78,7 +78,7 @@ curl -sS {BEARER} https://control-places.scope.test/"
     used.assert_surrogate_at("places.scope.test");
     assert_eq!(used.seen("places.scope.test").matches(&used.surrogate).count(), 3);
     let body = format!("token={}", used.surrogate);
-    assert!(used.ran.stdout.contains(&body), "what came back of the body: {}", used.ran.stdout);
+    assert!(used.ran.stdout.contains(&body), "the echoed body: {}", used.ran.stdout);
     used.assert_real_at("control-places.scope.test");
 }
 

@@ -1,4 +1,4 @@
-//! Commands that attack what runs them, and one another.
+//! Commands that attack the supervisor and each other.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn command_killing_its_subreaper_ends_with_its_descendants() {
 async fn fork_bomb_ends_at_its_timeout_and_its_neighbour_survives() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
-    // Each process starts its successors and goes: whoever kills them one by one runs after them.
+    // Each process starts its successors and exits, so killing them one by one never catches up.
     let mark = marker(11);
     let next = format!("setsid bash -c \"$(declare -f f); f {mark}\" &");
     let bomb = format!("f() {{ {next} {next} }}; f; echo begun; exec sleep 600");
@@ -74,7 +74,7 @@ async fn memory_limit_ends_the_command_and_not_the_executor() {
     let eat = "python3 -c 'x = bytearray(700 << 20); print(len(x))'";
     for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {
         let executor = executor(&fixture, config(&fixture).mode(mode));
-        // Whoever the kernel picks: the command does not succeed, and the next one does.
+        // Whichever process the kernel kills, the command fails and the next one succeeds.
         match executor.execute(eat, within(Duration::from_mins(2))).await {
             Ok(result) => assert_ne!(result.exit_code, 0, "{result:?}"),
             Err(error) => assert!(error.to_string().contains("container of the command ended"), "{error}"),

@@ -1,4 +1,4 @@
-//! What commands come to, and what they may do.
+//! Results of commands, and their rights.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ async fn command_is_ended_at_its_time_limit() {
         let result = timed_out_once_begun(&executor, "echo begun; sleep 600").await;
         assert_eq!((result.exit_code, result.is_success()), (124, false), "{result:?}");
         assert!(result.duration < DEADLINE, "{result:?}");
-        // The control: the same with time enough.
+        // The control: a command within the limit.
         let slow = executor.execute("echo before; sleep 4.5", within(DEADLINE)).await.expect("a result");
         assert!(slow.is_success(), "{slow:?}");
     }
@@ -70,7 +70,7 @@ async fn root_is_read_only_and_commands_cannot_become_root() {
         assert_held!(result.exit_code != 0, "{line}: {result:?}");
         assert!(result.stdout_text().contains("Read-only file system"), "{result:?}");
     }
-    // The first is refused by `rm` itself, in whatever container.
+    // `rm` itself refuses the first in every container.
     for line in ["rm -rf /", "su -c whoami", "ls /root", "test $(id -u) = 0"] {
         let result = run(&hard, line).await;
         assert_held!(result.exit_code != 0, "{line}: {result:?}");
@@ -81,7 +81,7 @@ async fn root_is_read_only_and_commands_cannot_become_root() {
     let expected =
         "1000\n1000\nCapEff: 0000000000000000\nCapBnd: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n0\n";
     assert_eq!(rights, expected);
-    // The control: the same, where it is allowed.
+    // The control: a container that allows all of it.
     let rights = output(&soft, look).await;
     assert!(rights.starts_with("0\n0\n") && rights.contains("NoNewPrivs: 0\n"), "{rights}");
     output(&soft, "touch /etc/x /usr/x /bin/x && ls /root && su -c whoami").await;
@@ -92,8 +92,7 @@ async fn root_is_read_only_and_commands_cannot_become_root() {
     fixture.close().await;
 }
 
-/// No image of ours has `sudo`; this one has a program of that name that makes its caller root
-/// without asking.
+/// Our images have no `sudo`; this one has a program of that name that makes its caller root without a password.
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_grants_nothing() {
     let fixture = Fixture::new().await;
@@ -142,7 +141,7 @@ async fn workspace_is_read_only_or_writable_as_configured() {
     let reading = executor(&fixture, config(&fixture).workspace(Workspace::ReadOnly(folder.clone())));
     assert_eq!(output(&reading, "pwd; cat given").await, "/workspace\ngiven\n");
     let refused = run(&reading, "touch made").await;
-    assert_held!(!folder.join("made").exists(), "it was written: {refused:?}");
+    assert_held!(!folder.join("made").exists(), "the read-only workspace was written: {refused:?}");
     assert!(refused.stderr_text().contains("Read-only file system"), "{refused:?}");
     let writing = executor(
         &fixture,
@@ -171,9 +170,9 @@ async fn variables_input_and_folder_apply_to_one_command() {
     let next = output(&executor, script).await;
     assert!(
         next.starts_with("kept before path /home/sandbox\n"),
-        "one command's own are not the next one's: {next}"
+        "variables of one command must not reach the next: {next}"
     );
-    // Long input to one that reads, and to one that does not.
+    // Long input to a command that reads it, and to one that does not.
     let input = |bytes| ExecOptions { stdin: Input::Bytes(bytes), ..ExecOptions::default() };
     let much = vec![b'x'; 5_000_000];
     let counted = executor.execute("wc -c", input(much.clone())).await;

@@ -1,4 +1,4 @@
-//! More commands at once than the container's first process has open files for.
+//! More concurrent commands than the container's first process has file descriptors for.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +18,10 @@ const CROWD: usize = 30;
 #[tokio::test(flavor = "multi_thread")]
 async fn command_beyond_the_descriptor_limit_disturbs_no_other() {
     let fixture = Fixture::new().await;
-    // Room for about a dozen.
+    // Enough for about a dozen commands.
     let isolation =
         Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 48)], ..Isolation::untrusted() };
-    // Those that find room hold on until the test has seen that all of them are there, or failed.
+    // Running commands wait until the test has seen that each command runs or has failed.
     let folder = fixture.folder().join("work");
     fs::create_dir(&folder).expect("a folder");
     let executor = executor(
@@ -44,7 +44,7 @@ async fn command_beyond_the_descriptor_limit_disturbs_no_other() {
     let deadline = Instant::now() + DEADLINE;
     let release = async {
         while processes(&mark) + refused.load(Ordering::Relaxed) < CROWD {
-            assert!(Instant::now() < deadline, "some neither hold on nor fail");
+            assert!(Instant::now() < deadline, "some commands neither run nor fail");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         fs::write(folder.join("go"), "").expect("a file");

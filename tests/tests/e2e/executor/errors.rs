@@ -1,4 +1,4 @@
-//! What is said when there is no engine, no image, no program.
+//! Errors without an engine, an image or a program.
 
 use e2e_tests::fixture::{self, Fixture};
 use sandbox::executor::{ExecOptions, ExecutorConfig};

@@ -1,4 +1,4 @@
-//! Executors for one test, and a look at processes from the host.
+//! Executors for one test, and the processes as seen from the host.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use e2e_tests::setting::Setting;
 use sandbox::executor::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig};
 use sandbox::{ImageTag, Isolation, ResourceLimits};
 
-/// The defaults: for untrusted commands.
+/// The defaults, for untrusted commands.
 pub(super) fn config(fixture: &Fixture) -> ExecutorConfig {
     image_config(fixture.image.clone())
 }
 
-/// Likewise, in another image.
+/// The defaults, in another image.
 pub(super) fn image_config(image: ImageTag) -> ExecutorConfig {
     let limits = ResourceLimits::untrusted().timeout(DEADLINE);
     ExecutorConfig::new("exec", image).limits(Setting::of_this_run().possible(limits))
 }
 
-/// The control: root on a root that can be written.
+/// The control: runs as root with a writable root file system.
 pub(super) fn weak(fixture: &Fixture) -> ExecutorConfig {
     config(fixture).isolation(Isolation { no_new_privileges: false, ..Isolation::agent() })
 }
@@ -36,15 +36,14 @@ pub(super) async fn run(executor: &Executor, command: impl Into<ExecCommand>) ->
     executor.execute(command, ExecOptions::default()).await.expect("the infrastructure works")
 }
 
-/// What it prints; it must succeed.
+/// The stdout of a command, which must succeed.
 pub(super) async fn output(executor: &Executor, line: &str) -> String {
     let result = run(executor, line).await;
     assert!(result.is_success(), "{line}: {result:?}");
     result.stdout_text().into_owned()
 }
 
-/// Runs `line` at a limit of time which ends it once it has printed `begun` and a newline: where
-/// the machine is slow, the limit doubles.
+/// Runs `line` with a time limit that ends it after it has printed `begun` and a newline: the limit doubles until that is so.
 pub(super) async fn timed_out_once_begun(executor: &Executor, line: &str) -> ExecResult {
     let mut limit = Duration::from_secs(4);
     loop {
@@ -58,25 +57,24 @@ pub(super) async fn timed_out_once_begun(executor: &Executor, line: &str) -> Exe
     }
 }
 
-/// A number of seconds that no other process of this machine sleeps for.
+/// A number of seconds for which no other process of this machine sleeps.
 pub(crate) fn marker(number: u32) -> String {
     format!("{}.{number}", 10_000_000 + std::process::id())
 }
 
-/// How many processes of this machine have `marker` in their command lines. Containers' processes
-/// are among them.
+/// The number of processes of this machine, including those in containers, with `marker` in their command lines.
 pub(super) fn processes(marker: &str) -> usize {
     let read = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
     let has_marker = |line: &[u8]| line.windows(marker.len()).any(|part| part == marker.as_bytes());
     std::fs::read_dir("/proc").expect("a folder").flatten().map(read).filter(|line| has_marker(line)).count()
 }
 
-/// Waits until there are so many of them.
+/// Waits until there are `count` of them.
 pub(super) async fn until_processes(marker: &str, expected: usize) {
     until(marker, |found| found == expected).await;
 }
 
-/// Waits until there are any.
+/// Waits until there is at least one.
 pub(super) async fn until_some_process(marker: &str) {
     until(marker, |found| found > 0).await;
 }

@@ -1,5 +1,4 @@
-//! The process that owns an executor, as a program of its own: what it takes, and what its death
-//! leaves.
+//! The process that owns an executor, as a separate program: its memory, and its leftovers when killed.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
@@ -15,13 +14,13 @@ use tempfile::TempDir;
 
 use super::fixture::{marker, processes, until_processes};
 
-/// The example `run_executor`, at work.
+/// The running example `run_executor`.
 pub(super) struct Example {
     child: Child,
     state: TempDir,
 }
 
-/// What it came to.
+/// Its result.
 pub(super) struct Ended {
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -29,7 +28,7 @@ pub(super) struct Ended {
 }
 
 impl Example {
-    /// Runs `lines` one after the other.
+    /// Runs `lines` sequentially.
     pub(super) fn start(lines: &[&str]) -> Self {
         let setting = Setting::of_this_run();
         let state = tempfile::tempdir().expect("a folder");
@@ -75,7 +74,7 @@ impl Example {
     }
 }
 
-/// The most memory that a process had at once.
+/// The peak memory of a process.
 fn peak_of(status: &str) -> Option<u64> {
     let text = std::fs::read_to_string(status).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -86,14 +85,14 @@ fn peak_of(status: &str) -> Option<u64> {
 async fn commands_die_with_the_owning_process() {
     let mark = marker(30);
     let mut example = Example::start(&[&format!("setsid sleep {mark} & sleep {mark}")]);
-    // As words of their own, which the example does not have.
+    // As separate arguments, which the example's own command line does not have.
     let sleeps = format!("sleep\u{0}{mark}");
     until_processes(&sleeps, 2).await;
     example.child.kill().expect("our own child");
     example.child.wait().expect("our own child");
     until_processes(&sleeps, 0).await;
     assert_eq!(processes(&sleeps), 0);
-    // What is left is labelled: the next one to look removes it.
+    // Leftovers are labelled, and the next sweep removes them.
     let mut config = fixture::config(example.state.path());
     config.prefix = "sandbox".to_owned();
     let next = Sandbox::start(config.on_demand()).await.expect("an engine");

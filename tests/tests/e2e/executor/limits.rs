@@ -1,4 +1,4 @@
-//! Limits of one command beside those of its container.
+//! Limits of one command in addition to those of its container.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn command_above_its_process_limit_is_killed_with_its_orphans() {
     for (number, mode) in MODES.into_iter().enumerate() {
         let executor = executor(&fixture, config(&fixture).mode(mode));
         let mark = marker(60 + u32::try_from(number).expect("small"));
-        // Each in a session of its own, and an orphan.
+        // Each is an orphan in its own session.
         let start =
             format!("for n in $(seq 20); do (setsid sleep {mark} </dev/null >/dev/null 2>&1 &); done");
         let line = format!("echo started; {start}; sleep 600");
@@ -38,13 +38,13 @@ async fn command_above_its_process_limit_is_killed_with_its_orphans() {
         assert!(!killed.is_success() && !killed.timed_out, "{killed:?}");
         assert_eq!((killed.exit_code, &*killed.stdout_text()), (ExecResult::KILLED, "started\n"));
         assert_eq!(processes(&mark), 0);
-        // The controls: room enough, and none asked for.
+        // The controls: a sufficient limit, and no limit.
         let many = format!("{start}; sleep 2");
         for options in [processes_up_to(40), within(DEADLINE)] {
             let fine = limited(&executor, &many, options).await;
             assert!(fine.is_success() && fine.exceeded.is_none(), "{fine:?}");
         }
-        // Threads count as processes do.
+        // Threads count as processes.
         let threads = "import threading, time\nfor n in range(20): threading.Thread(target=time.sleep, args=(3,)).start()";
         let python = |options| executor.execute(["python3", "-c", threads], options);
         let killed = python(processes_up_to(10)).await.expect("a result");
@@ -59,7 +59,7 @@ async fn command_above_its_process_limit_is_killed_with_its_orphans() {
 async fn fork_bomb_ends_at_its_own_limit_and_its_neighbour_survives() {
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, config(&fixture));
-    // Each process starts its successors and goes.
+    // Each process starts its successors and exits.
     let mark = marker(62);
     let next = format!("setsid bash -c \"$(declare -f f); f {mark}\" &");
     let bomb = format!("f() {{ {next} {next} }}; f; sleep 600");
@@ -72,13 +72,13 @@ async fn fork_bomb_ends_at_its_own_limit_and_its_neighbour_survives() {
     assert_eq!(neighbour.stdout_text(), "lives\n", "{neighbour:?}");
     assert_eq!(processes(&mark), 0);
     assert_eq!(output(&executor, "echo next").await, "next\n");
-    // The control: nothing else ends it.
+    // The control: without the limit it continues.
     let control = limited(&executor, &bomb, within(Duration::from_secs(6))).await;
     assert!(control.timed_out && control.exceeded.is_none(), "{control:?}");
     fixture.close().await;
 }
 
-/// Takes memory, alone or in children, and keeps it for a while.
+/// Allocates memory, in one process or in children, and holds it for a while.
 const EAT: &str = "\
 import mmap, os, sys, time
 how, mib, children, seconds = sys.argv[1], *map(int, sys.argv[2:])
@@ -107,10 +107,10 @@ async fn memory_of_all_processes_counts_and_shared_memory_counts_once() {
             ("private", "150", "0", true),
             ("apart", "40", "3", true),
             ("shared", "150", "1", true),
-            // Children that have what their parent has, in memory of which there is one.
+            // Children that share the memory of their parent.
             ("shared", "60", "3", false),
             ("private", "60", "3", false),
-            // The same, where the kernel does not show what is shared: it counts for each.
+            // The same where the kernel does not report sharing: the memory counts for each process.
             ("hidden", "60", "3", true),
             ("apart", "10", "3", false),
         ] {
@@ -131,7 +131,7 @@ async fn memory_of_all_processes_counts_and_shared_memory_counts_once() {
     fixture.close().await;
 }
 
-/// Each is started by `vfork`: until it runs its program, it has the memory of who starts it.
+/// Each child is started by `vfork`: until it executes its program, it shares the memory of its parent.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_of_a_parent_counts_once_during_vfork() {
     let fixture = Fixture::new().await;

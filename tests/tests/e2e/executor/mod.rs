@@ -1,5 +1,4 @@
-//! The executor: what it promises, on a real engine. Tests of confinement and limits compare with a
-//! container that is weaker in just that.
+//! The guarantees of the executor on a real engine. Tests of confinement and limits compare with a container that is weaker in only that respect.
 
 mod attacks;
 mod behaviour;

@@ -1,4 +1,4 @@
-//! What an executor's commands are given of the network.
+//! Network settings of an executor's commands.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use sandbox::{ContainerEnv, Network, SandboxError};
 
 use super::fixture::{config, executor, output};
 
-/// Reserved for documentation; it is never contacted.
+/// Reserved for documentation, and never contacted.
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
 const PROXY: &str = "http://proxy.test:3128";
 const SETTINGS: &str = "grep nameserver /etc/resolv.conf; for name in HTTP_PROXY HTTPS_PROXY http_proxy https_proxy; do echo \"$name=${!name-}\"; done";
@@ -28,7 +28,7 @@ async fn unrestricted_network_accepts_a_name_server_and_a_proxy() {
     let own = output(&executor(&fixture, open().http_proxy(PROXY).env(own)), SETTINGS).await;
     assert!(
         own.contains("HTTPS_PROXY=http://mine.test\n") && own.contains(&format!("\nHTTP_PROXY={PROXY}\n")),
-        "what the caller says of one counts: {own}"
+        "the caller's own variable takes precedence: {own}"
     );
     let control = output(&executor(&fixture, open()), SETTINGS).await;
     assert!(

@@ -1,4 +1,4 @@
-//! Output is bounded, whatever a command writes.
+//! The size of output is bounded.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Several commands at once in one container.
+//! Concurrent commands in one container.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn parallel_commands_have_their_own_streams_exit_codes_and_ends() {
     join_all((0..12).map(one)).await;
     assert_eq!(containers(&fixture).await, 1, "all in one container");
     let fresh = super::fixture::executor(&fixture, config(&fixture).mode(ExecutorMode::Fresh));
-    // The control: with one for each there are two beside that of the others.
+    // The control: in fresh mode, two more containers exist.
     let waiting = || {
         let options = ExecOptions { stdin: Input::Bytes(Vec::new()), ..ExecOptions::default() };
         fresh.execute(format!("exec sleep {}", marker(21)), options)
@@ -42,7 +42,7 @@ async fn parallel_commands_have_their_own_streams_exit_codes_and_ends() {
     fixture.close().await;
 }
 
-/// Waits until the fixture has so many: an engine that starts one may not list it for a moment.
+/// Waits until the fixture has `expected` containers, since an engine may list a new one with a delay.
 async fn until_containers(fixture: &Fixture, expected: usize) {
     let deadline = Instant::now() + DEADLINE;
     until_processes(&format!("sleep\u{0}{}", marker(21)), 2).await;
@@ -52,7 +52,7 @@ async fn until_containers(fixture: &Fixture, expected: usize) {
     }
 }
 
-/// How many containers for tasks the fixture has.
+/// The number of task containers of the fixture.
 async fn containers(fixture: &Fixture) -> usize {
     let inventory = fixture.sandbox.inventory().await.expect("the engine answers");
     let ours =
@@ -77,7 +77,7 @@ async fn end_of_one_command_does_not_end_another() {
         executor.execute(line, options).await.expect("a result")
     };
     let others = async {
-        // With that of the line itself.
+        // Including the process of the line itself.
         until_processes(&own, 3).await;
         let sleeps = format!("setsid sleep {} & echo begun", marker(202));
         let line = format!("{sleeps}; sleep 600");

@@ -1,4 +1,4 @@
-//! The end of a command is the end of all that it started.
+//! The end of a command ends everything that it started.
 
 use e2e_tests::fixture::Fixture;
 use sandbox::executor::{ExecOptions, ExecutorMode};
@@ -7,8 +7,7 @@ use super::fixture::{
     config, executor, marker, output, processes, run, timed_out_once_begun, until_processes,
 };
 
-/// Starts two processes that leave the command's session, group and parent, and waits until they
-/// are there.
+/// Starts two processes that leave the command's session, group and parent, and waits until they run.
 fn escape(marker: &str) -> String {
     format!(
         "setsid sleep {marker} </dev/null >/dev/null 2>&1 & (setsid bash -c 'sleep {marker} & disown' & ); \
@@ -28,7 +27,7 @@ async fn timeout_ends_orphans_and_processes_of_other_sessions() {
     let fixture = Fixture::new().await;
     for (mode, marker) in [(ExecutorMode::Reuse, marker(1)), (ExecutorMode::Fresh, marker(2))] {
         let executor = executor(&fixture, config(&fixture).mode(mode));
-        // The control: to end the main process and its group is not enough.
+        // The control: ending the main process and its group is not enough.
         let weaker = format!("{marker}9");
         let control = format!(
             "cat > /tmp/main <<'END'\n{}\ntouch /tmp/ready; exec sleep 100\nEND\n\
@@ -39,7 +38,7 @@ async fn timeout_ends_orphans_and_processes_of_other_sessions() {
         assert_eq!(output(&executor, &control).await, "2\n", "they survive that");
         assert_eq!(processes(&weaker), 0, "and not the command's end");
 
-        // It says so once both are there, and what was written is kept.
+        // The command prints that both run, and its output is kept.
         timed_out_once_begun(&executor, &format!("{}echo begun; exec sleep 600", escape(&marker))).await;
         until_processes(&marker, 0).await;
         executor.cleanup().await.expect("it goes");

@@ -1,5 +1,4 @@
-//! What commands write in folders of the host: looked through when their container has ended, and
-//! copies that only one container has.
+//! Writes to folders of the host: checked for tampering at the end of the container. Copies: used by only one container.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +17,7 @@ const PLANT: &str =
     "echo evil > .envrc; mkdir -p deep/.vscode; echo evil > deep/.vscode/tasks.json; echo fine > fine";
 const TAMPERED: [&str; 2] = [".envrc", "deep/.vscode/tasks.json"];
 
-/// A folder that user 1000 may write.
+/// A folder that user 1000 can write.
 fn work_tree(fixture: &Fixture) -> PathBuf {
     let folder = fixture.folder().join("tree");
     fs::create_dir(&folder).expect("a folder");
@@ -38,7 +37,7 @@ fn reported<'a>(tampered: &'a [TamperedPath], folder: &Path) -> Vec<&'a str> {
     }
     let paths = tampered.iter().map(|thing| thing.path_in(folder).to_str().expect("a plain name"));
     let mut paths: Vec<&str> = paths.collect();
-    // They come newest first, and some are of one moment.
+    // They are ordered newest first, some with equal times.
     paths.sort_unstable();
     paths
 }
@@ -60,7 +59,7 @@ async fn fresh_container_is_checked_for_tampering_before_its_result() {
     fs::write(folder.join(".envrc"), "of the host\n").expect("a file");
     let refused = run(&fresh, "echo evil > .envrc").await;
     assert!(refused.stderr_text().contains("Read-only file system"), "{refused:?}");
-    // Without a waiter it is reported at the end.
+    // If nobody waits for the result, tampering is reported by the cleanup.
     let mark = marker(50);
     let line = format!("echo evil > .mcp.json; sleep {mark}");
     {
@@ -87,19 +86,19 @@ async fn reused_container_is_checked_for_tampering_at_its_end() {
     assert_eq!(is_there(&folder), [false, false, true]);
     assert!(reused.cleanup().await.expect("nothing is there").is_empty());
 
-    // A container that ended on its own is reported with the result of the next one's command.
+    // Tampering in a container that ended by itself is reported with the next command's result.
     run(&reused, PLANT).await;
     let name = fixture.container(sandbox::diagnostics::Role::Task).await;
     engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
     let lost = reused.execute("true", ExecOptions::default()).await;
     let next = match lost {
         Ok(next) => next,
-        // It was killed while the supervisor had the command already.
+        // The container was killed after the supervisor had received the command.
         Err(_) => run(&reused, "true").await,
     };
     assert_eq!(reported(&next.tampered, &folder), TAMPERED);
 
-    // One that is dropped is looked after until the sandbox shuts down.
+    // A dropped executor is checked by the shutdown of the sandbox.
     run(&reused, PLANT).await;
     drop(reused);
     fixture.sandbox.shutdown().await.expect("nothing is left");
@@ -145,7 +144,7 @@ async fn copy_is_locked_while_its_container_exists() {
     assert!(busy(&other), "{other:?}");
     assert_eq!(output(&first, "cat a").await, "one\n", "it is still up");
 
-    // Whoever comes while one goes waits for it.
+    // A command during the cleanup waits for it.
     let (cleaned, next) = tokio::join!(first.cleanup(), async {
         tokio::task::yield_now().await;
         output(&first, "cat a").await

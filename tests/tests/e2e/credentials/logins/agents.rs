@@ -14,7 +14,7 @@ use super::vendor::Wait;
 use crate::command_line::project::Ended;
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// So much is left of a token that is refreshed when a run starts.
+/// The remaining lifetime of a token that is refreshed when a run starts.
 const EXPIRED: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_hours(8);
 
@@ -45,7 +45,7 @@ async fn claude_code_works_with_a_masked_login() {
     for _ in 0..2 {
         let ended = agent(&folder);
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        // What the agent has made of the file does not last.
+        // Changes that the agent made to the file are overwritten.
         fs::write(format!("{folder}/claude/.credentials.json"), "{}").expect("our own file");
     }
     assert_eq!(machine.vendor.asked(), 1, "it expired once");
@@ -54,7 +54,7 @@ async fn claude_code_works_with_a_masked_login() {
     let seen = format!("{:?}", World::shared().seen(host));
     assert!(seen.contains(&format!("Bearer {access}")) && seen.contains("oauth-2025-04-20"), "{seen}");
 
-    // The control: an agent without a login says that it has none, and asks nothing.
+    // The control: an agent without a login reports that, and sends no request.
     let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");
     let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("logins")).collect();
     project.write(".sandbox/sandbox.yaml", &(without.join("\n") + "\n"));
@@ -81,7 +81,7 @@ async fn login_file_of_an_agent_has_surrogates_and_a_distant_expiry() {
         assert_held!(!machine.vendor.tokens().iter().any(|real| real == token), "{name} is a real one");
         assert!(token.starts_with(start), "{name}");
     }
-    // What stands for the refresh token is worth nothing to the vendor.
+    // The surrogate of the refresh token is worthless at the vendor.
     let answer = machine.vendor.refresh(login["refreshToken"].as_str().expect("a token"));
     assert_held!(answer.contains("invalid_grant"), "{answer}");
 }
@@ -103,8 +103,8 @@ async fn ten_agents_with_an_expired_token_refresh_it_once_and_all_work() {
     }
     assert_eq!(machine.vendor.asked(), 1);
     assert_eq!(machine.stored(), machine.vendor.issued(1));
-    // The control: a refresh token that is used twice, as two who do not wait for each other would,
-    // ends the login for all.
+    // The control: using a refresh token twice, as unsynchronized agents would, ends the login for
+    // all.
     let [_, used] = machine.vendor.issued(0);
     assert!(machine.vendor.refresh(&used).contains("invalid_grant"));
     machine.write(&machine.stored(), EXPIRED);
@@ -115,7 +115,7 @@ async fn ten_agents_with_an_expired_token_refresh_it_once_and_all_work() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stream_outlives_its_token_and_the_next_request_has_the_new_one() {
     let host = "login-stream.test";
-    // It is due, cannot be refreshed before the task begins, and is not until the stream has begun.
+    // The token is due; its first refresh fails, and the next waits until the stream has begun.
     let machine = Machine::new(host, Duration::from_mins(4));
     machine.vendor.fail_once();
     machine.vendor.wait(Some(Wait::Request));
@@ -138,14 +138,14 @@ echo '{RESULT}'"
     machine.vendor.await_issued(2);
     let begun = stream();
     assert!(!is_there("over"), "the stream is open");
-    // The log says when the proxy has the new token.
+    // The log records when the proxy has the new token.
     until("the proxy does not get it", || {
         project.output(&["logs"]).stdout.contains("POLICY credentials renewed")
     })
     .await;
     World::shared().release("login-stream");
     until("the stream does not end", || is_there("over")).await;
-    assert!(stream().len() > begun.len(), "it went on: {}", stream());
+    assert!(stream().len() > begun.len(), "the stream continued: {}", stream());
     project.write("go", "");
     let ended: Ended = child.wait_with_output().expect("our own child").into();
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -162,7 +162,7 @@ echo '{RESULT}'"
 async fn refused_token_is_refreshed_once_before_its_expiry() {
     let host = "login-401.test";
     let machine = Machine::new(host, LONG);
-    // The service knows another token than the file: as after a revocation.
+    // The service expects another token than the one in the file, as after a revocation.
     let [_, refresh] = machine.vendor.issued(0);
     machine.write(&["sk-ant-oat01-0123456789abcdefghijklmnopqrstuvwxyz".to_owned(), refresh], LONG);
     let agent = StandIn::new(&format!(
@@ -176,7 +176,7 @@ exit 9"
     let ended = run(&machine.project(), &agent);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!((machine.vendor.asked(), machine.stored()), (1, machine.vendor.issued(1)));
-    // The control: a host that refuses every token has it refreshed once, and then no more.
+    // The control: for a host that refuses every token, there is only one refresh.
     let machine = Machine::new("login-401-always.test", LONG);
     let agent = StandIn::new(&format!(
         "{TOKEN}

@@ -1,4 +1,4 @@
-//! What ends a login: a refusal, and a kill between the vendor's answer and the file.
+//! Ends of a login: a refusal, and a kill between the vendor's response and the write of the file.
 
 use std::fs::{self, File};
 use std::process::Stdio;
@@ -16,8 +16,8 @@ use crate::command_line::stand_in::{RESULT, StandIn};
 
 const EXPIRED: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_hours(8);
-/// Less than what a token is refreshed with. Where that fails, a run begins with the token as it
-/// is, and tries again while its task runs.
+/// A remaining lifetime below the refresh threshold. If the refresh fails, a run begins with the
+/// current token and retries while its task runs.
 const DUE: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,7 +60,7 @@ echo '{RESULT}'"
     until("no refresh", || machine.vendor.asked() == 1).await;
     project.write("go", "");
     let ended: Ended = child.wait_with_output().expect("our own child").into();
-    assert_eq!(ended.code, Some(0), "the present token is good for minutes: {ended:?}");
+    assert_eq!(ended.code, Some(0), "the current token is valid for minutes: {ended:?}");
     assert!(
         ended.stderr.contains(
             "failed to renew `logins.claude`; the previous value remains in use; no further attempt"
@@ -85,7 +85,7 @@ async fn kill_between_answer_and_file_loses_the_login_and_is_reported() {
     killed.wait().expect("our own child");
     machine.vendor.wait(None);
     assert_eq!(machine.stored(), machine.vendor.issued(0), "the answer is lost, and the file is whole");
-    // What it held for `claude` is stale a minute later.
+    // The lock that it held for `claude` is stale after a minute.
     let lock = File::open(machine.file().with_file_name(".oauth_refresh.lock")).expect("a folder");
     lock.set_modified(SystemTime::now() - Duration::from_mins(2)).expect("our own folder");
     for _ in 0..2 {
@@ -119,7 +119,7 @@ async fn unreachable_endpoint_leaves_the_current_token_in_use() {
     let ended = run(&project, &agent);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(machine.stored(), machine.vendor.issued(0));
-    // The control: one that has ended is of no use.
+    // The control: an expired token cannot be used.
     machine.write(&machine.vendor.issued(0), EXPIRED);
     run(&project, &agent)
         .fails(125, "failed to refresh the login at http://127.0.0.1:1/token: failed to connect");
@@ -138,7 +138,7 @@ async fn interrupted_command_waits_for_a_pending_refresh() {
     until("the agent does not begin", || project.path().join("begun").exists()).await;
     machine.vendor.await_issued(2);
     kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
-    // Nothing else is left to do for the command.
+    // The refresh is the only thing that the command still waits for.
     let begun = Instant::now();
     while !engine::containers(prefix).await.is_empty() {
         assert!(begun.elapsed() < DEADLINE, "the task is not removed");
@@ -157,7 +157,7 @@ async fn login_of_a_project_needs_trust_and_a_file_that_tasks_cannot_write() {
     assert_held!(refused.code != Some(0), "a login is used for a project that is not trusted: {refused:?}");
     refused.fails(125, &format!("use your login of claude in `{}`", machine.file().display()));
     refused.fails(125, &format!("refreshed at `{}", machine.vendor.url()));
-    // The control.
+    // The control: a trusted project.
     let ended = run(&project, &agent);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");

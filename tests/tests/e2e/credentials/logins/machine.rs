@@ -1,4 +1,4 @@
-//! A machine of a user who has logged in, and agents on it.
+//! The machine of a user who has logged in, and agents on it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use super::vendor::Vendor;
 use crate::command_line::project::{Ended, PREFIX, Project};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// How an agent reads its prompt, and its access token as a variable.
+/// Reads the prompt, and the access token into a variable.
 pub(super) const TOKEN: &str = r#"cat > /dev/null; TOKEN=$(grep -o '"accessToken":"[^"]*"' /root/.claude/.credentials.json | cut -d'"' -f4)"#;
 
-/// The login, where `claude` keeps it, and whoever issued it.
+/// The login, where `claude` stores it, and its vendor.
 pub(super) struct Machine {
     folder: TempDir,
     host: &'static str,
@@ -24,9 +24,9 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Its access token, for `host`, ends `left` from now.
+    /// A login for `host` whose access token expires in `left`.
     pub(super) fn new(host: &'static str, left: Duration) -> Self {
-        // Not where the search looks for what runs leave.
+        // Outside the folders in which the search looks for leftovers of runs.
         let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
         let machine = Self { folder, host, vendor: Vendor::new(host) };
         machine.write(&machine.vendor.issued(0), left);
@@ -37,7 +37,7 @@ impl Machine {
         self.folder.path().join(".credentials.json")
     }
 
-    /// Puts a login into the file.
+    /// Writes a login to the file.
     pub(super) fn write(&self, [access, refresh]: &[String; 2], left: Duration) {
         let ends = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock") + left;
         let login = json!({"claudeAiOauth": {
@@ -48,7 +48,7 @@ impl Machine {
         fs::write(self.file(), login.to_string()).expect("a file");
     }
 
-    /// The pair in the file.
+    /// The pair of tokens in the file.
     pub(super) fn stored(&self) -> [String; 2] {
         let file: Value = serde_json::from_slice(&fs::read(self.file()).expect("a file")).expect("JSON");
         ["accessToken", "refreshToken"].map(|name| {
@@ -77,8 +77,8 @@ impl Machine {
         project
     }
 
-    /// An agent that asks the service once, with what it has for an access token, and fails where
-    /// it is not let in.
+    /// An agent that sends one request to the service with its access token, and fails if that is
+    /// refused.
     pub(super) fn asking_agent(&self) -> StandIn {
         StandIn::new(&format!(
             "{TOKEN}\ncurl -sS --fail -H \"Authorization: Bearer $TOKEN\" https://{}/ >&2 || exit 9\necho '{RESULT}'",
@@ -96,11 +96,11 @@ pub(super) fn run(project: &Project, agent: &StandIn) -> Ended {
     command(project, agent).output().expect("the sandbox command").into()
 }
 
-/// Waits until `is_so`.
-pub(super) async fn until(what: &str, is_so: impl Fn() -> bool) {
+/// Waits until `condition` holds.
+pub(super) async fn until(what: &str, condition: impl Fn() -> bool) {
     let waiting = async {
-        while !is_so() {
-            // tidy: sleep: between two looks
+        while !condition() {
+            // tidy: sleep: between two polls
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };

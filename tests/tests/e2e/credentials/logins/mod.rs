@@ -1,4 +1,4 @@
-//! Logins with refresh tokens that are good once: refreshed on the host, by one process, and in no
+//! Logins with single-use refresh tokens: refreshed on the host by one process, never in a
 //! container.
 
 mod agents;

@@ -42,10 +42,10 @@ touch /root/.claude/ready; exec -a \"$TOKEN\" sleep 600"
     places.search_host(&mut needles, &[&root, &state, agent.session()]).await;
     assert_held!(needles.found().is_empty(), "{:#?}", needles.found());
 
-    // The proxy has the access token and uses it. It has no refresh token.
+    // The proxy holds and uses the access token. It has no refresh token.
     let mut needles = Needles::new(&[machine.vendor.issued(1)[0].clone()]);
     needles.look_into_memory("memory of the proxy", places.proxy.pid);
-    assert!(!needles.found().is_empty(), "the control: a search of memory finds what is there");
+    assert!(!needles.found().is_empty(), "the control: a search of memory finds the token");
     let mut needles = Needles::new(&[0, 1].map(|number| machine.vendor.issued(number)[1].clone()));
     needles.look_into_memory("memory of the proxy", places.proxy.pid);
     assert_held!(needles.found().is_empty(), "{:#?}", needles.found());
@@ -56,7 +56,7 @@ touch /root/.claude/ready; exec -a \"$TOKEN\" sleep 600"
     let mut needles = Needles::new(&tokens);
     places.search_host(&mut needles, &[&root, &state, agent.session()]).await;
     assert_held!(needles.found().is_empty(), "{:#?}", needles.found());
-    // The control: a real token that an agent has is found where it leaves it.
+    // The control: a real token that an agent leaves is found.
     fs::write(agent.session().join("claude/ready"), &tokens[3]).expect("a file");
     places.search_host(&mut needles, &[&root, &state, agent.session()]).await;
     assert!(!needles.found().is_empty());

@@ -1,5 +1,5 @@
-//! A vendor's token endpoint: each refresh token is good once, and a second use revokes the whole
-//! family, as vendors do.
+//! A vendor's token endpoint. As at real vendors, each refresh token is valid once, and a second
+//! use revokes the whole family.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,14 +11,14 @@ use e2e_tests::secret::unique;
 use e2e_tests::world::{Lock, World};
 use serde_json::{Value, json};
 
-/// The endpoint, on this machine's loopback, and the service that takes its access tokens.
+/// The endpoint, on the loopback of this machine, and the service that accepts its access tokens.
 pub(super) struct Vendor {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Opens to the access token that was issued last.
+    /// Accepts the access token that was issued last.
     host: &'static str,
     family: Mutex<Family>,
     changed: Condvar,
@@ -26,26 +26,26 @@ struct Shared {
 
 #[derive(Default)]
 struct Family {
-    /// Access and refresh token, the last ones last.
+    /// Pairs of access and refresh token, the newest last.
     issued: Vec<[String; 2]>,
     asked: usize,
     is_revoked: bool,
-    /// Whether the next refresh is answered as by a vendor that has too much to do.
+    /// Whether the next refresh fails as at an overloaded vendor.
     is_busy: bool,
     waits: Option<Wait>,
 }
 
-/// Where requests wait.
+/// The point at which requests wait.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Wait {
     /// Unread, before any token is used.
     Request,
-    /// The token is used up by then.
+    /// After the token has been consumed.
     Answer,
 }
 
 impl Vendor {
-    /// A vendor that has issued one pair of tokens, for `host`.
+    /// A vendor that has issued one pair of tokens for `host`.
     pub(super) fn new(host: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("a bound listener");
@@ -65,7 +65,7 @@ impl Vendor {
         format!("http://{}/v1/oauth/token", self.address)
     }
 
-    /// Access and refresh token of the pair with this number.
+    /// Access and refresh token of pair `number`.
     pub(super) fn issued(&self, number: usize) -> [String; 2] {
         self.shared.family.lock().expect("the family").issued.get(number).expect("it was issued").clone()
     }
@@ -79,38 +79,38 @@ impl Vendor {
         self.shared.family.lock().expect("the family").asked
     }
 
-    /// From now on every refresh is refused.
+    /// Refuses every refresh from now on.
     pub(super) fn revoke(&self) {
         self.shared.family.lock().expect("the family").is_revoked = true;
     }
 
-    /// Where requests wait from now on.
+    /// Sets the point at which requests wait from now on.
     pub(super) fn wait(&self, waits: Option<Wait>) {
         self.shared.family.lock().expect("the family").waits = waits;
         self.shared.changed.notify_all();
     }
 
-    /// The next refresh fails, and uses no token up: who asked has to come again.
+    /// Fails the next refresh without consuming a token, so that the client has to retry.
     pub(super) fn fail_once(&self) {
         self.shared.family.lock().expect("the family").is_busy = true;
     }
 
-    /// A new login, as of a user who logs in again.
+    /// Issues a new pair, as when the user logs in again.
     pub(super) fn log_in(&self) -> [String; 2] {
         let mut family = self.shared.family.lock().expect("the family");
         family.is_revoked = false;
         self.shared.issue(&mut family)
     }
 
-    /// Waits until so many pairs were issued.
+    /// Waits until `count` pairs have been issued.
     pub(super) fn await_issued(&self, count: usize) {
         let family = self.shared.family.lock().expect("the family");
         let waited =
             self.shared.changed.wait_timeout_while(family, DEADLINE, |family| family.issued.len() < count);
-        assert!(!waited.expect("the family").1.timed_out(), "no more tokens are asked for");
+        assert!(!waited.expect("the family").1.timed_out(), "no further refresh arrived");
     }
 
-    /// What someone is answered who sends `refresh`.
+    /// Sends `refresh` and returns the response.
     pub(super) fn refresh(&self, refresh: &str) -> String {
         let body = json!({"grant_type": "refresh_token", "refresh_token": refresh}).to_string();
         let mut stream = TcpStream::connect(self.address).expect("the endpoint");
@@ -166,11 +166,11 @@ fn send(stream: &mut TcpStream, status: &str, answer: &Value) {
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         answer.len()
     );
-    // Who asked may be dead.
+    // The client may be dead.
     let _ = stream.write_all((head + &answer).as_bytes());
 }
 
-/// The body of a request, which says how long it is.
+/// The body of a request with a content length.
 fn request(stream: &mut TcpStream) -> Value {
     stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a socket");
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);

@@ -1,5 +1,5 @@
-//! A crash that cannot be caught, also of a container's first process, which heeds no signal from
-//! outside but SIGKILL.
+//! A crash that cannot be caught, also of a container's first process, which ignores all signals
+//! from outside except SIGKILL.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -9,33 +9,33 @@ use std::time::Instant;
 use e2e_tests::DEADLINE;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The instruction that the architecture keeps undefined.
+/// The instruction that the architecture guarantees to be undefined.
 #[cfg(target_arch = "x86_64")]
 const UNDEFINED: &[u8] = &[0x0f, 0x0b];
 #[cfg(target_arch = "aarch64")]
 const UNDEFINED: &[u8] = &[0; 4];
 
-/// Writes an undefined instruction where each waiting thread of `process` goes on, and wakes them:
-/// the kernel ends it with SIGILL.
+/// Writes an undefined instruction at the resume address of each waiting thread of `process`, and
+/// wakes the threads: the kernel ends the process with SIGILL.
 pub(super) fn crash(process: u32) {
     let memory = OpenOptions::new().write(true).open(format!("/proc/{process}/mem")).expect("root");
     for address in all_waiting(process) {
         memory.write_all_at(UNDEFINED, address).expect("the program's code");
     }
     let process = Pid::from_raw(i32::try_from(process).expect("a number")).expect("a process");
-    // Waiting for events is given up when a process was stopped and goes on.
+    // A wait for events returns when the process is stopped and continued.
     kill_process(process, Signal::STOP).expect("root");
     kill_process(process, Signal::CONT).expect("root");
 }
 
-/// Where its threads go on, once none of them runs.
+/// The resume addresses of its threads, once none of them runs.
 fn all_waiting(process: u32) -> Vec<u64> {
     let begun = Instant::now();
     loop {
         let addresses: Option<Vec<u64>> = threads(process).iter().map(|thread| goes_on_at(thread)).collect();
         match addresses {
             Some(addresses) if !addresses.is_empty() => return addresses,
-            _ => assert!(begun.elapsed() < DEADLINE, "{process} does not come to rest"),
+            _ => assert!(begun.elapsed() < DEADLINE, "{process} does not become idle"),
         }
         std::thread::yield_now();
     }

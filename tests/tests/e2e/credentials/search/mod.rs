@@ -1,5 +1,5 @@
-//! A search for the real values, everywhere, while a task runs, when its proxy has died a violent
-//! death, when proxy and command panic, when a program lets every library trace, and afterwards.
+//! A search for the real values everywhere: while a task runs, after a crash of its proxy, after
+//! panics of proxy and command, with tracing of every library, and afterwards.
 
 mod crash;
 mod needles;

@@ -1,5 +1,5 @@
-//! What is searched for, and how: in bytes, in files and what is compressed in them, in the memory
-//! of a process.
+//! The search: for encodings of the values, in bytes, in files and their compressed content, and in
+//! the memory of a process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -17,23 +17,23 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-/// Texts that must not be found, and the places where one was.
+/// Texts that must not be found, and the places where one was found.
 pub(in crate::credentials) struct Needles {
     texts: Vec<String>,
     found: BTreeMap<&'static str, Vec<String>>,
 }
 
-/// Memory is read in pieces that overlap by more than the longest text.
+/// Memory is read in pieces whose overlap is longer than any text.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 4096;
-/// How each member of a gzip file begins.
+/// The first bytes of each member of a gzip file.
 const GZIP: &[u8] = &[0x1f, 0x8b, 8];
-/// What is unpacked of one member at most.
+/// The most that is unpacked of one member.
 const UNPACKED: u64 = 64 << 20;
 
 impl Needles {
-    /// The values as they are, the core of their Base64 at each alignment in both alphabets, and
-    /// their bytes in hexadecimal and as a URL may have them.
+    /// Searches for the plain values, the core of their Base64 at each alignment in both alphabets,
+    /// and their hexadecimal and URL encodings.
     pub(in crate::credentials) fn new(values: &[String]) -> Self {
         let forms = values.iter().flat_map(|value| {
             let base64 = [STANDARD_NO_PAD, URL_SAFE_NO_PAD]
@@ -52,7 +52,7 @@ impl Needles {
         Self { texts: texts.into_iter().collect(), found: BTreeMap::new() }
     }
 
-    /// The places where one was found, and where exactly.
+    /// The places where one was found, with the exact positions.
     pub(in crate::credentials) fn found(&self) -> &BTreeMap<&'static str, Vec<String>> {
         &self.found
     }
@@ -62,7 +62,7 @@ impl Needles {
         self.found.clear();
     }
 
-    /// Looks into `bytes`, which are `what` of `place`.
+    /// Searches `bytes`, which are `what` of `place`.
     pub(in crate::credentials) fn look(&mut self, place: &'static str, what: &str, bytes: &[u8]) {
         if self.are_in(bytes) {
             self.found.entry(place).or_default().push(what.to_owned());
@@ -73,8 +73,8 @@ impl Needles {
         self.texts.iter().any(|text| memchr::memmem::find(bytes, text.as_bytes()).is_some())
     }
 
-    /// Looks into every file at and below the paths, and into what is compressed there. What
-    /// vanishes meanwhile is gone.
+    /// Searches every file at and below the paths, including compressed content. Files that vanish
+    /// meanwhile are skipped.
     pub(in crate::credentials) fn look_into_files<'a>(
         &mut self,
         place: &'static str,
@@ -91,14 +91,14 @@ impl Needles {
             for at in memchr::memmem::find_iter(&bytes, GZIP) {
                 let mut unpacked = Vec::new();
                 let member = bytes.get(at..).unwrap_or_default();
-                // What merely looks like a member, or is cut off, gives what there was up to there.
+                // A truncated or false member yields the data up to its end.
                 let _ = GzDecoder::new(member).take(UNPACKED).read_to_end(&mut unpacked);
                 self.look(place, &format!("{} unpacked at {at}", name.display()), &unpacked);
             }
         }
     }
 
-    /// Looks into all memory of the process that can be read.
+    /// Searches all readable memory of the process.
     pub(in crate::credentials) fn look_into_memory(&mut self, place: &'static str, pid: u32) {
         let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else {
             return;
@@ -118,14 +118,14 @@ impl Needles {
     }
 }
 
-/// The files at and below the paths that hold one of the lines of `texts`. On a used machine there
-/// are more than one command takes.
+/// The files at and below the paths that contain one of the lines of `texts`. A machine may have
+/// more files than fit on one command line.
 fn files_with(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
     paths.chunks(500).flat_map(|paths| files_of(texts, paths)).collect()
 }
 
 fn files_of(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
-    // The texts go over stdin: an argument would itself be found.
+    // The texts are passed on stdin: arguments would themselves be found.
     let mut grep = Command::new("grep")
         .args(["-r", "-s", "-l", "-Z", "-a", "-F", "--devices=skip", "-f", "-", "--"])
         .args(paths)
@@ -142,7 +142,7 @@ fn files_of(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
     names.filter(|name| !name.is_empty()).map(|name| OsStr::from_bytes(name).into()).collect()
 }
 
-/// `7f00-7f10 r--p …`: the borders of a mapping that can be read.
+/// The bounds of a readable mapping, from a line such as `7f00-7f10 r--p …`.
 fn readable(line: &str) -> Option<(u64, u64)> {
     let mut fields = line.split_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
@@ -151,13 +151,13 @@ fn readable(line: &str) -> Option<(u64, u64)> {
     fields.next()?.starts_with('r').then_some(borders)
 }
 
-/// Each byte as two digits, behind `mark`.
+/// Each byte as two hexadecimal digits, preceded by `mark`.
 fn hex(value: &str, mark: &str) -> String {
     let digits = value.bytes().map(|byte| format!("{mark}{byte:02x}"));
     digits.collect::<Vec<_>>().concat()
 }
 
-/// As a URL has it, with what is special there escaped.
+/// Percent-encodes special characters, as in a URL.
 fn in_url(value: &str) -> String {
     let escaped = value.bytes().map(|byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
@@ -166,7 +166,8 @@ fn in_url(value: &str) -> String {
     escaped.collect()
 }
 
-/// What the Base64 of any text has in common that holds `value` after `shift` bytes, modulo 3.
+/// The common part of the Base64 of all texts that contain `value` at an offset of `shift` modulo
+/// 3.
 fn base64_core(engine: &GeneralPurpose, value: &str, shift: usize) -> String {
     let encoded = engine.encode(format!("{}{value}", "x".repeat(shift)));
     let end = encoded.len() - 2;
@@ -184,7 +185,7 @@ fn needles_are_found_in_bytes_and_in_base64_at_any_offset() {
         needles.look("bytes", before, encoded.as_bytes());
     }
     assert_eq!(needles.found()["bytes"].len(), 4);
-    // Of these bytes the alphabets make something else.
+    // The two alphabets encode these bytes differently.
     let special = "~~~???>>>~~~???>>>".to_owned();
     let mut others = Needles::new(std::slice::from_ref(&special));
     for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
@@ -204,8 +205,7 @@ fn needles_are_found_in_bytes_and_in_base64_at_any_offset() {
     needles.look_into_files("files", [folder.path()]);
     assert_eq!(needles.found()["files"].len(), 1);
     needles.forget();
-    // Two members, the second one in the middle of the file, and with nothing of the value to be
-    // seen in it.
+    // Two members: the second is in the middle of the file and does not show the value.
     let packed = |text: &str| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(text.as_bytes()).expect("memory");

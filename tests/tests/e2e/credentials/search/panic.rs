@@ -1,4 +1,4 @@
-//! The worst panics there could be, of programs built to make them: the message shows real values.
+//! The worst possible panics, whose messages contain real values, of programs built to raise them.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::run::{MASKED, Run, SCRIPT};
 use crate::command_line::project::{Project, assert_nothing_left};
 
-/// Asks the proxy to panic with everything it sends upstream, and goes on as if nothing had been.
+/// Makes the proxy panic with everything that it sends upstream, and continues as before.
 const PANIC: &str = r#"
 curl -sS -H "Authorization: Bearer $TOKEN" -H "x-forced-panic: $HOW" https://search.test/ && exit 1
 "#;
@@ -64,7 +64,7 @@ async fn panicking_command_reveals_no_value_and_exits_with_the_sandbox_code() {
     }
     run.search_host(&places).await;
     run.assert_nothing_found();
-    // What is left of it goes with the next run.
+    // The next run removes its leftovers.
     let cleaned = run.project.output(&["clean"]);
     assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
     assert_nothing_left(run.prefix).await;
@@ -89,7 +89,7 @@ fn panic(run: &mut Run, signal: Signal) {
     assert_eq!(run.await_end(), Some(125), "{}", run.stderr());
 }
 
-/// Which is kept in a file in the project's folder, a temporary one that the container sees too.
+/// Stderr is stored in a file in the project's folder, a temporary one that the container sees too.
 #[track_caller]
 fn assert_found_on_stderr(run: &Run) {
     let found: Vec<&str> = run.needles.found().keys().copied().collect();

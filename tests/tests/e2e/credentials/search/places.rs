@@ -1,4 +1,4 @@
-//! Where is searched.
+//! The places of the search.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,7 +16,7 @@ pub(in crate::credentials) struct Container {
     pub(in crate::credentials) pid: u32,
 }
 
-/// Both containers of a run, and where the engine keeps what it knows.
+/// Both containers of a run, and the engine's state.
 pub(in crate::credentials) struct Places {
     pub(in crate::credentials) task: Container,
     pub(in crate::credentials) proxy: Container,
@@ -31,15 +31,15 @@ impl Container {
         Self { name, pid: pid.and_then(|pid| u32::try_from(pid).ok()).expect("a pid") }
     }
 
-    /// Its processes, as this machine numbers them.
+    /// Its processes, by their ids on this machine.
     fn processes(&self) -> Vec<u32> {
         let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let own = namespace(self.pid);
         processes().into_iter().filter(|pid| own.is_some() && namespace(*pid) == own).collect()
     }
 
-    /// The top of its file system as its processes see it, with all mounts, but for the kernel's
-    /// own.
+    /// The top-level folders of its file system as its processes see it, with all mounts except the
+    /// kernel's.
     fn roots(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(format!("/proc/{}/root", self.pid));
         let entries = entries.into_iter().flatten().flatten();
@@ -49,7 +49,7 @@ impl Container {
 }
 
 impl Places {
-    /// Those of the only run under `prefix`, which began at `begun`.
+    /// The places of the only run under `prefix`, which began at `begun`.
     pub(in crate::credentials) async fn of(prefix: &str, begun: SystemTime) -> Self {
         let names = engine::containers(prefix).await;
         let (proxies, tasks): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.contains("-proxy-"));
@@ -63,7 +63,7 @@ impl Places {
         }
     }
 
-    /// Everything that there is while both containers are.
+    /// Searches the places that exist while both containers run.
     pub(in crate::credentials) async fn search_living(&self, needles: &mut Needles) {
         for container in [&self.task, &self.proxy] {
             for path in ["json", "logs?stdout=true&stderr=true", "top"] {
@@ -93,7 +93,7 @@ impl Places {
         }
     }
 
-    /// What there is before and after.
+    /// Searches the places that exist before and after a run, too.
     pub(in crate::credentials) async fn search_host(&self, needles: &mut Needles, folders: &[&Path]) {
         let begun = self.begun.duration_since(SystemTime::UNIX_EPOCH).expect("a clock").as_secs();
         for target in [
@@ -105,21 +105,22 @@ impl Places {
         }
         needles.look_into_files("engine", self.engine_files().iter().map(PathBuf::as_path));
         needles.look_into_files("folders", folders.iter().copied());
-        // Not the folder of this run alone: the engine and its programs know nothing of it.
+        // Not only the folder of this test run, which the engine and its programs do not know.
         let changed = changed_since(Path::new("/tmp"), self.begun);
         if !changed.is_empty() {
             needles.look_into_files("temporary files", changed.iter().map(PathBuf::as_path));
         }
     }
 
-    /// Where the proxy writes what it writes to its own file system.
+    /// The writable layer of the proxy's file system.
     pub(super) async fn proxy_layer(&self) -> PathBuf {
         let facts = engine::json("GET", &format!("/containers/{}/json", self.proxy.name), None).await;
         let layer = facts.pointer("/GraphDriver/Data/UpperDir").and_then(Value::as_str);
         PathBuf::from(layer.expect("overlay storage"))
     }
 
-    /// Waits until the engine knows that the proxy has ended, cores and all. Gives its exit code.
+    /// Waits until the engine reports the end of the proxy, including core files. Returns its exit
+    /// code.
     pub(super) async fn await_end_of_the_proxy(&self) -> i32 {
         let path =
             format!("/containers/{}/wait?condition=exited&condition=stopped&interval=20ms", self.proxy.name);
@@ -127,8 +128,8 @@ impl Places {
         code.as_i64().and_then(|code| i32::try_from(code).ok()).expect("a code")
     }
 
-    /// The engine's log, its data base, and what it keeps of each container; layers of images are
-    /// none of it.
+    /// The engine's log, its database, and its files of each container, without the layers of
+    /// images.
     fn engine_files(&self) -> Vec<PathBuf> {
         let storage = self.engine.join("storage");
         let pid = fs::read_to_string(self.engine.join("pid")).unwrap_or_default();
@@ -151,13 +152,12 @@ fn processes() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Files below `folder` that were written since `begun`. Others of this machine use the folder too:
-/// what is huge is theirs.
+/// Files below `folder` that were written since `begun`. Other programs use the folder too, so huge
+/// files are skipped.
 fn changed_since(folder: &Path, begun: SystemTime) -> Vec<PathBuf> {
     const HUGE: u64 = 64 << 20;
     let mut found = Vec::new();
-    // What else is mounted below it is another's: with a file system of processes the search would
-    // not end.
+    // Skips other mounts below it: a search of a process file system would not end.
     let device = folder.metadata().expect("a folder").dev();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

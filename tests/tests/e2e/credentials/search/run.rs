@@ -1,4 +1,4 @@
-//! The searches: a task that uses every kind of secret, as the command runs it, and the same task
+//! The searches: a task of the `sandbox` command that uses every kind of secret, and the same task
 //! with the real values.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use super::needles::Needles;
 use super::places::Places;
 use crate::command_line::project::{Project, assert_nothing_left};
 
-/// Uses the secrets as they are meant to be used, and leaves them wherever it can.
+/// Uses the secrets as intended, and leaves copies wherever it can.
 pub(super) const SCRIPT: &str = r#"
 env > /root/env; env > /tmp/env; env > /workspace/env
 env | gzip > /root/env.gz
@@ -43,7 +43,7 @@ const UNMASKED: &str = "
 pass_env: [TOKEN, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN]
 ";
 
-/// A run of [`SCRIPT`] whose secrets are in use and left about.
+/// A run of [`SCRIPT`], which uses secrets and leaves copies of them.
 pub(super) struct Run {
     pub(super) project: Project,
     pub(super) prefix: &'static str,
@@ -57,7 +57,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Starts it with `settings`, and waits until it says that it is ready.
+    /// Starts it with `settings`, and waits until it is ready.
     fn start(prefix: &'static str, settings: &str) -> Self {
         Self::start_in(Project::with_prefix(prefix), prefix, settings, SCRIPT)
     }
@@ -114,7 +114,7 @@ impl Run {
         self.stdout = Some(stdout);
     }
 
-    /// Searches everything that there is only while it runs, and the host.
+    /// Searches everything that exists only while it runs, and the host.
     pub(super) async fn search(&mut self) -> Places {
         let places = Places::of(self.prefix, self.begun).await;
         places.search_living(&mut self.needles).await;
@@ -129,7 +129,7 @@ impl Run {
         self.needles.look("output", "stdout", &self.output.clone());
     }
 
-    /// Ends it, and searches what is left.
+    /// Ends it, and searches the remains.
     pub(super) async fn end(&mut self, places: &Places) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("our own child");
         assert_eq!(self.await_end(), Some(143));
@@ -137,14 +137,14 @@ impl Run {
         self.search_host(places).await;
     }
 
-    /// Waits until the command has ended; its exit code.
+    /// Waits until the command has ended; returns its exit code.
     pub(super) fn await_end(&mut self) -> Option<i32> {
         let mut stdout = self.stdout.take().expect("once");
         stdout.read_to_end(&mut self.output).expect("output");
         self.child.wait().expect("our own child").code()
     }
 
-    /// What the command has said on stderr so far.
+    /// The stderr of the command so far.
     pub(super) fn stderr(&self) -> String {
         fs::read_to_string(self.project.path().join("stderr")).expect("text")
     }
@@ -154,7 +154,7 @@ impl Run {
         assert_held!(self.needles.found().is_empty(), "{:#?}", self.needles.found());
     }
 
-    /// The proxy had the real values, used them, and has them still.
+    /// Asserts that the proxy has the real values and has used them.
     pub(super) fn assert_used(&mut self, places: &Places) {
         let seen = format!("{:?}", World::shared().seen("search.test"));
         assert!(seen.contains(&self.token), "the real value was used");
@@ -206,7 +206,7 @@ async fn crashed_proxy_leaves_no_value_and_no_core_file() {
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a limit");
     let numbers: Vec<&str> = core.split_whitespace().skip(4).take(2).collect();
     assert_held!(numbers == ["0", "0"], "{core}");
-    // The sandbox sleeps, so that it tidies nothing up before it was looked at.
+    // The sandbox is stopped, so that it removes nothing before the search.
     let sandbox = Pid::from_child(&run.child);
     kill_process(sandbox, Signal::STOP).expect("our own child");
     let layer = places.proxy_layer().await;
@@ -238,7 +238,7 @@ async fn control_crash_with_core_files_enabled_leaves_secrets_in_one() {
     stdin.write_all(b"x").expect("it reads");
     stdout.read_exact(&mut [0]).expect("it is cat by now");
     crash(child.id());
-    // Reading, unlike waiting for events, goes on by itself: only a byte ends it.
+    // Unlike a wait for events, a read resumes by itself: only a byte ends it.
     stdin.write_all(b"x").expect("it reads");
     let status = child.wait().expect("our own child");
     assert_eq!(status.signal(), Some(Signal::ILL.as_raw()), "{status}");

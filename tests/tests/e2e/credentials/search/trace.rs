@@ -1,5 +1,5 @@
-//! What every crate says at trace level, in a program that uses the library and listens to all of
-//! them.
+//! Records of every crate at trace level, in a program that uses the library and subscribes to all
+//! of them.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -24,7 +24,7 @@ curl -sS --aws-sigv4 aws:amz:us-east-2:s3 --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET
     -H "x-amz-security-token: $AWS_SESSION_TOKEN" https://trace.us-east-2.amazonaws.com/ > /dev/null
 "#;
 
-/// Keeps what is traced in this thread, by those who use `log` too.
+/// Collects the records of this thread, including those of crates that use `log`.
 struct Trace {
     kept: Arc<File>,
     _guard: DefaultGuard,
@@ -32,7 +32,7 @@ struct Trace {
 
 impl Trace {
     fn begin() -> Self {
-        // Another test may have done so: records go to whoever listens in the thread.
+        // Another test may have done so: records go to the subscriber of the thread.
         let _ = LogTracer::init();
         let kept = Arc::new(tempfile::tempfile().expect("a file"));
         let subscriber = tracing_subscriber::fmt()
@@ -52,7 +52,7 @@ impl Trace {
     }
 }
 
-/// The secrets of one run, and how it uses them.
+/// The secrets of one run and their uses.
 struct Used {
     token: String,
     key: AwsKey,
@@ -78,7 +78,7 @@ impl Used {
         variables.chain([("TOKEN".to_owned(), self.token.clone())]).collect()
     }
 
-    /// What is traced while `command` makes and runs a task; nothing else happens in this thread.
+    /// The records while `command` creates and runs a task; nothing else runs in this thread.
     async fn trace(&mut self, command: impl FnOnce(&Self, &Fixture) -> CommandSpec) -> String {
         let trace = Trace::begin();
         let fixture = Fixture::new().await;
@@ -104,7 +104,7 @@ async fn no_crate_traces_a_real_value() {
     }
 }
 
-/// What names an execution is traced, by us and by bollard: a value in there would be found.
+/// The name of an execution is traced by us and by bollard, so a value in it would be found.
 #[tokio::test]
 async fn control_traced_real_value_is_found() {
     let mut used = Used::new();
