@@ -1,8 +1,8 @@
-//! The mark of a test that saw an attack succeed.
+//! The mark of a test that observed a successful attack.
 
-/// Like `assert!`, for what a wall holds back: `$condition` is false only where an attack
-/// succeeded. A panic that begins with `breach: ` fails the run for good, while any other failure
-/// of a test gets a second try. A control, or that something works, is no such condition.
+/// Like `assert!`, for containment: `$condition` is false only if an attack succeeded. A panic that
+/// begins with `breach: ` is final, while any other failed test gets a second try. Do not use it for
+/// controls, or to assert that a feature works.
 #[macro_export]
 macro_rules! assert_held {
     ($condition:expr, $($message:tt)+) => {
@@ -13,7 +13,7 @@ macro_rules! assert_held {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn panic_begins_with_the_mark() {
+    fn failed_condition_panics_with_the_breach_mark() {
         let held = std::panic::catch_unwind(|| assert_held!(1 + 1 == 2, "{}", "unused"));
         assert!(held.is_ok());
         let panic =

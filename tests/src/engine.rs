@@ -1,5 +1,5 @@
-//! The engine behind the sandbox's back: what a control needs to weaken a set-up, and what a test
-//! needs to look at it.
+//! Direct access to the engine, without the sandbox: controls weaken a setup with it, and tests
+//! inspect one.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use tokio::net::UnixStream;
 
 use crate::setting::Setting;
 
-/// Functions of Python: `without_filter()` removes the filter of packets of the network that it
-/// runs in, and says what came of it.
+/// Python functions: `without_filter()` removes the packet filter of its own network namespace, and
+/// returns `removed` or the name of the error.
 pub const WITHOUT_FILTER: &str = r"
 import errno, socket, struct
 
@@ -29,20 +29,20 @@ def without_filter():
     except OSError as error: return errno.errorcode[error.errno]
 ";
 
-/// One call of the engine's own API: status and body.
+/// Calls the engine's own API; returns status and body.
 ///
 /// # Panics
 ///
-/// When the engine cannot be reached.
+/// If the engine is not reachable.
 pub async fn call(method: &str, path: &str, body: Option<&Value>) -> (u16, Bytes) {
     send(method, &format!("/v4.0.0/libpod{path}"), body).await
 }
 
-/// One call of whatever API the target names: podman's own or the one that looks like Docker's.
+/// Calls the API in `target`: podman's own, or the Docker-compatible one.
 ///
 /// # Panics
 ///
-/// When the engine cannot be reached.
+/// If the engine is not reachable.
 pub async fn raw(method: &str, target: &str) -> (u16, Bytes) {
     send(method, target, None).await
 }
@@ -66,18 +66,18 @@ async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) 
     (status, response.into_body().collect().await.expect("a whole answer").to_bytes())
 }
 
-/// The same, for calls that must succeed and answer JSON.
+/// Like [`call`], for calls that must succeed and return JSON.
 ///
 /// # Panics
 ///
-/// When the call fails.
+/// If the call fails.
 pub async fn json(method: &str, path: &str, body: Option<&Value>) -> Value {
     let (status, bytes) = call(method, path, body).await;
     assert!((200..300).contains(&status), "{method} {path}: {status} {}", String::from_utf8_lossy(&bytes));
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
-/// Removes all containers of an instance. Its networks go when another instance starts.
+/// Removes all containers of an instance. The start of another instance removes its networks.
 pub async fn remove_containers(instance: &str) {
     let filter = format!("filters=%7B%22label%22%3A%5B%22sandbox.instance%3D{instance}%22%5D%7D");
     let list = json("GET", &format!("/containers/json?all=true&{filter}"), None).await;
@@ -86,25 +86,25 @@ pub async fn remove_containers(instance: &str) {
     }
 }
 
-/// The names of all containers with the label `sandbox.owner` of `prefix`.
+/// The names of all containers whose label `sandbox.owner` is `prefix`.
 pub async fn containers(prefix: &str) -> Vec<String> {
     let path =
         format!("/containers/json?all=true&filters=%7B%22label%22%3A%5B%22sandbox.owner%3D{prefix}%22%5D%7D");
     names(&json("GET", &path, None).await, "Names")
 }
 
-/// The names of all networks with the label `sandbox.owner` of `prefix`.
+/// The names of all networks whose label `sandbox.owner` is `prefix`.
 pub async fn networks(prefix: &str) -> Vec<String> {
     let path = format!("/networks/json?filters=%7B%22label%22%3A%5B%22sandbox.owner%3D{prefix}%22%5D%7D");
     names(&json("GET", &path, None).await, "name")
 }
 
-/// The process that is `field` in the state of the container of the only task under `prefix`: its
-/// first one is `Pid`, the engine's monitor beside it `ConmonPid`.
+/// The process id in `field` of the container state of the only task under `prefix`: `Pid` is the
+/// first process of the container, `ConmonPid` the engine's monitor.
 ///
 /// # Panics
 ///
-/// When there is no such task or process.
+/// If there is no such task or process.
 pub async fn process_of_task(prefix: &str, field: &str) -> u32 {
     let names = containers(prefix).await;
     let task = names.iter().find(|name| name.contains("-task-")).expect("a task");
@@ -122,12 +122,12 @@ fn names(list: &Value, key: &str) -> Vec<String> {
     list.as_array().map(|entries| entries.iter().filter_map(name).collect()).unwrap_or_default()
 }
 
-/// Runs `script` in a container as the Docker-compatible API makes it of `host`, its `HostConfig`,
-/// and gives its output: shows what podman makes of a field without the check.
+/// Runs `script` in a container that the Docker-compatible API creates with `host` as its
+/// `HostConfig`, and returns its output: what podman does with a field that nothing verifies.
 ///
 /// # Panics
 ///
-/// When the container cannot be run.
+/// If the container fails to run.
 pub async fn unverified(script: &str, host: &Value) -> String {
     let mut body = json!({
         "Image": Setting::of_this_run().clients_image,
@@ -138,10 +138,10 @@ pub async fn unverified(script: &str, host: &Value) -> String {
     merge(&mut body, &json!({"HostConfig": host}));
     let (status, answer) = send("POST", "/v1.41/containers/create", Some(&body)).await;
     assert_eq!(status, 201, "{}", String::from_utf8_lossy(&answer));
-    unframed(&finish(&serde_json::from_slice(&answer).expect("JSON")).await)
+    log_text(&finish(&serde_json::from_slice(&answer).expect("JSON")).await)
 }
 
-/// Puts `more` into `whole`, object by object.
+/// Merges `more` into `whole`, object by object.
 pub fn merge(whole: &mut Value, more: &Value) {
     match (whole, more) {
         (Value::Object(whole), Value::Object(more)) => {
@@ -153,26 +153,26 @@ pub fn merge(whole: &mut Value, more: &Value) {
     }
 }
 
-/// Runs a container as podman's own API makes it of `spec`, and gives its output.
+/// Runs a container that podman's own API creates from `spec`, and returns its output.
 ///
 /// # Panics
 ///
-/// When the container cannot be run.
+/// If the container fails to run.
 pub async fn printed(spec: &Value) -> String {
     let mut spec = spec.clone();
     if let Some(spec) = spec.as_object_mut() {
         spec.insert("log_configuration".to_owned(), json!({"driver": "k8s-file"}));
     }
     let created = json("POST", "/containers/create", Some(&spec)).await;
-    unframed(&finish(&created).await)
+    log_text(&finish(&created).await)
 }
 
-fn unframed(log: &[u8]) -> String {
-    // Each frame of the log has a head of eight bytes.
+fn log_text(log: &[u8]) -> String {
+    // Each frame of the log has a header of eight bytes.
     let mut text = String::new();
     let mut rest = log;
-    while let Some((head, tail)) = rest.split_first_chunk::<8>() {
-        let [.., a, b, c, d] = *head;
+    while let Some((header, tail)) = rest.split_first_chunk::<8>() {
+        let [.., a, b, c, d] = *header;
         let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).expect("a length");
         let (frame, tail) = tail.split_at_checked(length).unwrap_or((tail, &[]));
         text.push_str(&String::from_utf8_lossy(frame));
@@ -181,13 +181,13 @@ fn unframed(log: &[u8]) -> String {
     text
 }
 
-/// Runs the probe in a container that the test describes: for controls.
+/// Runs the probe in a container without the sandbox's containment, for controls.
 ///
-/// `overrides` is merged into the engine's own specification of a container.
+/// `overrides` replaces fields of the engine's container specification.
 ///
 /// # Panics
 ///
-/// When the container cannot be run.
+/// If the container fails to run.
 pub async fn weakened(arguments: &[&str], overrides: &Value) -> String {
     let setting = Setting::of_this_run();
     let command: Vec<&str> = std::iter::once("/probe").chain(arguments.iter().copied()).collect();
@@ -203,16 +203,16 @@ pub async fn weakened(arguments: &[&str], overrides: &Value) -> String {
     }
     let created = json("POST", "/containers/create", Some(&spec)).await;
     let log = finish(&created).await;
-    // Each frame of the log has a head of eight bytes, none of which is `{`.
+    // Each frame of the log has a header of eight bytes, none of which is `{`.
     let text = String::from_utf8_lossy(&log).into_owned();
     text.find('{').and_then(|start| text.get(start..)).map_or_else(|| text.clone(), str::to_owned)
 }
 
-/// Runs a created container to its end, removes it, and gives its log.
+/// Runs a created container until it ends, removes it, and returns its log.
 async fn finish(created: &Value) -> Bytes {
     let id = id_of(created);
     call("POST", &format!("/containers/{id}/start"), None).await;
-    let log = ended(&id).await;
+    let log = log_at_end(&id).await;
     remove(&id).await;
     log
 }
@@ -221,8 +221,8 @@ fn id_of(created: &Value) -> String {
     created["Id"].as_str().expect("an id").to_owned()
 }
 
-/// The log of a started container, once it has ended.
-async fn ended(id: &str) -> Bytes {
+/// Waits for a started container to end, and returns its log.
+async fn log_at_end(id: &str) -> Bytes {
     let wait = format!("/containers/{id}/wait?condition=exited&condition=stopped");
     call("POST", &wait, None).await;
     let logs = format!("/containers/{id}/logs?stdout=true&stderr=true");

@@ -17,10 +17,10 @@ use crate::engine;
 use crate::setting::Setting;
 use crate::world::World;
 
-/// The prefix that all fixtures share: they live side by side, as two gateways on one host would.
+/// The prefix that all fixtures share: they coexist, like two gateways on one host.
 pub const PREFIX: &str = "e2e";
 
-/// A started sandbox, an image, and folders of its own.
+/// A started sandbox, an image, and its own folders.
 #[derive(Debug)]
 pub struct Fixture {
     /// The sandbox.
@@ -31,7 +31,7 @@ pub struct Fixture {
     _remover: Remover,
 }
 
-/// Removes what a test that fails leaves on the engine: runs would outlive it.
+/// Removes the containers of a failed test, whose runs would outlive it.
 #[derive(Debug)]
 struct Remover {
     instance: String,
@@ -43,28 +43,28 @@ impl Drop for Remover {
             return;
         }
         let instance = self.instance.clone();
-        // The runtime of the test waits for the test.
+        // In a thread: the runtime of the test is blocked until this returns.
         let removing = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
             runtime.block_on(engine::remove_containers(&instance));
         });
-        // What goes wrong here must not hide why the test failed.
+        // An error here must not hide the failure of the test.
         let _ = removing.join();
     }
 }
 
-/// What a script came to.
+/// The result of a script.
 #[derive(Debug)]
 pub struct Ran {
     /// Its exit code.
     pub code: i64,
-    /// What it printed.
+    /// What it printed to stdout.
     pub stdout: String,
-    /// What it complained about.
+    /// What it printed to stderr.
     pub stderr: String,
-    /// What it added to the network log.
+    /// The lines that it added to the network log.
     pub log: String,
-    /// Everything else.
+    /// The whole result.
     pub result: CommandResult,
 }
 
@@ -76,11 +76,11 @@ impl Ran {
     }
 }
 
-/// The configuration that reaches the world, with state in `state_dir`.
+/// The configuration of a sandbox that reaches the servers of [`World`], with state in `state_dir`.
 ///
 /// # Panics
 ///
-/// When the setting names no engine.
+/// If the address of the engine is invalid.
 #[must_use]
 pub fn config(state_dir: &Path) -> SandboxConfig {
     let setting = Setting::of_this_run();
@@ -95,7 +95,7 @@ pub fn config(state_dir: &Path) -> SandboxConfig {
     config
 }
 
-/// The state folder that all fixtures of this run share.
+/// The state folder that all fixtures of this test run share.
 #[must_use]
 pub fn state_dir() -> PathBuf {
     Setting::of_this_run().folder.join("state")
@@ -107,11 +107,11 @@ impl Fixture {
         Self::with(config(&state_dir())).await
     }
 
-    /// The same with a configuration of the test's own.
+    /// Like [`new`](Self::new), with a configuration of the test.
     ///
     /// # Panics
     ///
-    /// When the sandbox cannot be started: that is what is under test.
+    /// If the sandbox fails to start.
     pub async fn with(config: SandboxConfig) -> Self {
         let sandbox = Sandbox::start(config).await.expect("the sandbox starts");
         let source = ImageSource::existing(&Setting::of_this_run().clients_image);
@@ -125,17 +125,17 @@ impl Fixture {
         }
     }
 
-    /// A folder of the test's own, on the host.
+    /// The test's own folder on the host.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// `command`, on a network that permits what the YAML document `allowlist` does.
+    /// `command`, on a network with the YAML document `allowlist` as its policy.
     ///
     /// # Panics
     ///
-    /// When the document cannot be read.
+    /// If the document is invalid.
     #[must_use]
     pub fn command(&self, allowlist: &str, command: &[&str]) -> CommandSpec {
         CommandSpec::new("test", self.image.clone(), command.iter().copied())
@@ -145,8 +145,8 @@ impl Fixture {
             .mount(Mount::read_only_at(&Setting::of_this_run().probe, "/probe"))
     }
 
-    /// The same, with the surrogates of `secrets` in the environment, and the real values in the
-    /// proxy.
+    /// Like [`command`](Self::command), with the surrogates of `secrets` in the environment, and
+    /// the real values in the proxy.
     #[must_use]
     pub fn command_with(&self, secrets: &PreparedSecrets, allowlist: &str, command: &[&str]) -> CommandSpec {
         self.command(allowlist, command)
@@ -154,7 +154,7 @@ impl Fixture {
             .network(network_with(allowlist, secrets))
     }
 
-    /// Runs the bash script `script`, which has `secrets`.
+    /// Runs the bash script `script` with `secrets`.
     pub async fn run_with(&self, secrets: &PreparedSecrets, allowlist: &str, script: &str) -> Ran {
         self.run_spec(self.command_with(secrets, allowlist, &["bash", "-c", script])).await
     }
@@ -168,7 +168,7 @@ impl Fixture {
     ///
     /// # Panics
     ///
-    /// When the infrastructure fails.
+    /// If the sandbox fails.
     pub async fn run_spec(&self, spec: CommandSpec) -> Ran {
         let before = self.log().len();
         let command = self.sandbox.create_command(spec).expect("a good command");
@@ -188,7 +188,7 @@ impl Fixture {
         std::fs::read_to_string(self.folder.path().join("network-sandbox.log")).unwrap_or_default()
     }
 
-    /// A task that runs the real Claude Code against the stand-in for its API.
+    /// A task that runs the real Claude Code against a fake of its API.
     #[must_use]
     pub fn agent(&self) -> TaskSpec {
         let env = ContainerEnv::default()
@@ -203,11 +203,11 @@ impl Fixture {
             .limits(ResourceLimits::default().timeout(DEADLINE))
     }
 
-    /// The name of this fixture's container with `role`, of which there must be one.
+    /// The name of this fixture's container with `role`.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// If there is none.
     pub async fn container(&self, role: Role) -> String {
         let inventory = self.sandbox.inventory().await.expect("the engine answers");
         let ours = inventory.instances.iter().find(|instance| instance.id == self.sandbox.instance_id());
@@ -215,17 +215,17 @@ impl Fixture {
         object.expect("a container with this role").name.clone()
     }
 
-    /// Takes the fixture down.
+    /// Shuts the sandbox down.
     ///
     /// # Panics
     ///
-    /// When something is left.
+    /// If objects of it remain on the engine.
     pub async fn close(self) {
         self.sandbox.shutdown().await.expect("nothing is left");
     }
 }
 
-/// What a command writes on its stdout until `enough` says so of all of it, or it has ended.
+/// The stdout of a command, until `enough` is true for all of it so far, or the command ends.
 pub async fn read_until(
     execution: &mut Execution<OutputChunk, CommandResult>,
     enough: impl Fn(&str) -> bool,
@@ -242,21 +242,21 @@ pub async fn read_until(
     String::from_utf8_lossy(&output).into_owned()
 }
 
-/// The network that permits what the YAML document `allowlist` does.
+/// A network with the YAML document `allowlist` as its policy.
 ///
 /// # Panics
 ///
-/// When the document cannot be read.
+/// If the document is invalid.
 #[must_use]
 pub fn network(allowlist: &str) -> Network {
     Network::Sandboxed(permitting(allowlist))
 }
 
-/// The same, with a proxy that has `secrets`.
+/// Like [`network`], with a proxy that has `secrets`.
 ///
 /// # Panics
 ///
-/// When the document cannot be read.
+/// If the document is invalid.
 #[must_use]
 pub fn network_with(allowlist: &str, secrets: &PreparedSecrets) -> Network {
     Network::Sandboxed(permitting(allowlist).replacements(secrets.replacements().clone()))

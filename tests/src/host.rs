@@ -1,4 +1,4 @@
-//! Listeners on the engine's host: what a task must not reach.
+//! Services and addresses of the engine's host, which a task must not reach.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
@@ -8,11 +8,11 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::setting::Setting;
 
-/// Runs `work` on a thread of its own in the engine's network namespace.
+/// Runs `work` on a new thread in the engine's network namespace.
 ///
 /// # Panics
 ///
-/// When the namespace cannot be entered: the tests need root.
+/// If the thread fails to enter the namespace, which needs root.
 pub fn inside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::spawn(move || {
         let namespace =
@@ -24,18 +24,18 @@ pub fn inside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T
     .expect("the work on the host")
 }
 
-/// A TCP service of the host, on all its addresses, both families.
+/// A TCP service of the host, on all its IPv4 and IPv6 addresses.
 #[derive(Debug)]
 pub struct HostService {
     port: u16,
 }
 
 impl HostService {
-    /// Starts it; it lives as long as the process.
+    /// Starts the service, which lives as long as the process.
     ///
     /// # Panics
     ///
-    /// When the host cannot listen.
+    /// If it fails to listen.
     #[must_use]
     pub fn start() -> Self {
         if let Some(port) = Setting::of_this_run().host_service {
@@ -58,22 +58,22 @@ impl HostService {
     }
 }
 
-/// The IPv4 addresses of the host, loopback left out.
+/// The IPv4 addresses of the host, except loopback.
 #[must_use]
 pub fn addresses() -> BTreeSet<Ipv4Addr> {
     let table = inside(|| std::fs::read_to_string("/proc/thread-self/net/fib_trie").unwrap_or_default());
     let lines = || table.lines().map(str::trim);
-    // A line of the address, then one of what it is.
+    // The line after an address gives its type.
     let own = lines().zip(lines().skip(1)).filter(|(_, kind)| *kind == "/32 host LOCAL");
     let addresses = own.filter_map(|(address, _)| address.strip_prefix("|-- ")?.parse().ok());
     addresses.filter(|address: &Ipv4Addr| !address.is_loopback()).collect()
 }
 
-/// A setting of the host's network, such as `ipv4/conf/eth0/rp_filter`.
+/// Changes a setting of the host's network, such as `ipv4/conf/eth0/rp_filter`.
 ///
 /// # Panics
 ///
-/// When it cannot be changed.
+/// If the write fails.
 pub fn set(setting: &str, value: &str) {
     let (path, value) = (format!("/proc/sys/net/{setting}"), value.to_owned());
     inside(move || std::fs::write(path, value).expect("a setting of the host's network"));
@@ -86,7 +86,7 @@ pub fn link_local_addresses() -> Vec<(Ipv6Addr, String)> {
     table.lines().filter_map(link_local).collect()
 }
 
-/// A line of the kernel's table: address in hexadecimal, four numbers, name.
+/// Parses a line of the kernel's table: address in hexadecimal, four numbers, name.
 fn link_local(line: &str) -> Option<(Ipv6Addr, String)> {
     let mut fields = line.split_whitespace();
     let address = Ipv6Addr::from(u128::from_str_radix(fields.next()?, 16).ok()?);

@@ -1,4 +1,4 @@
-//! An S3 server that verifies signatures, behind the names of the real one.
+//! An S3 server that verifies signatures, under the domain names of the real one.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -10,24 +10,24 @@ use crate::secret::AwsKey;
 use crate::setting::Setting;
 use crate::world::{Backend, World};
 
-/// A server of which the world thinks that it is S3 in one region.
+/// A server that serves the domain of S3 in one region.
 #[derive(Debug)]
 pub struct S3 {
-    /// The only key it knows.
+    /// The only key that it accepts.
     pub key: AwsKey,
     region: &'static str,
     child: Child,
-    /// Its end ends the server, also when this process is killed.
+    /// Closing it stops the server, even if this process is killed.
     lifeline: Option<ChildStdin>,
     _objects: TempDir,
 }
 
 impl S3 {
-    /// Starts it. Tests take regions of their own; a temporary key has a session token.
+    /// Starts the server. Each test uses its own region; a temporary key has a session token.
     ///
     /// # Panics
     ///
-    /// When it does not listen.
+    /// If it does not listen.
     #[must_use]
     pub fn start(region: &'static str, temporary: bool) -> Self {
         let key = AwsKey::generate(temporary);
@@ -38,14 +38,14 @@ impl S3 {
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut lines = output.lines().map_while(Result::ok);
         let address = lines.find_map(|line| address(&line)).expect("the S3 server listens");
-        // It must never wait for a reader.
+        // A full pipe would block the server.
         std::thread::spawn(move || lines.for_each(drop));
         let session_token = key.token.clone();
         World::shared().delegate(&domain, Backend { address, session_token });
         Self { key, region, child, lifeline, _objects: objects }
     }
 
-    /// The name of its service: requests go there, or to a bucket below it.
+    /// Its domain name: requests go to it, or to a bucket as a subdomain.
     #[must_use]
     pub fn domain(&self) -> String {
         format!("s3.{}.amazonaws.com", self.region)
@@ -65,7 +65,7 @@ impl Drop for S3 {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the server is a program of its own")]
+#[expect(clippy::disallowed_methods, reason = "the server is a separate program")]
 fn command(key: &AwsKey, domain: &str) -> Command {
     let mut command = Command::new("sh");
     command
@@ -79,7 +79,7 @@ fn command(key: &AwsKey, domain: &str) -> Command {
     command
 }
 
-/// `… server is running at http://127.0.0.1:8014`
+/// The address in `… server is running at http://127.0.0.1:8014`.
 fn address(line: &str) -> Option<SocketAddr> {
     let rest = line.split("running at http://").nth(1)?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');

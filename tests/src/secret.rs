@@ -1,4 +1,4 @@
-//! Secrets of one test: values that exist nowhere else, and what a container gets in their place.
+//! Secrets of one test: unique values, and the surrogates that a container gets instead.
 
 use std::io::Read as _;
 
@@ -8,11 +8,11 @@ use sandbox::credentials::{
     SigningCredential, prepare_secrets,
 };
 
-/// `prefix` and so many letters and digits that are new.
+/// `prefix`, followed by `length` random letters and digits.
 ///
 /// # Panics
 ///
-/// When the kernel gives no random bytes.
+/// If the kernel provides no random bytes.
 #[must_use]
 pub fn unique(prefix: &str, length: usize) -> String {
     let alphabet: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
@@ -41,7 +41,7 @@ impl AwsKey {
     pub fn generate(temporary: bool) -> Self {
         Self {
             id: unique(if temporary { "ASIA" } else { "AKIA" }, 16).to_uppercase(),
-            // The characters that are special in URLs, headers and base64 occur in real ones.
+            // Real keys contain characters that are special in URLs, headers and base64.
             secret: format!("{}/+{}", unique("", 19), unique("", 19)),
             token: temporary.then(|| format!("{}+/{}==", unique("IQoJ", 200), unique("", 100))),
         }
@@ -57,7 +57,7 @@ impl AwsKey {
     }
 }
 
-/// What a task is to use and must not see.
+/// Secrets that a task uses without seeing them.
 #[derive(Debug, Default)]
 pub struct Secrets {
     masked: Vec<MaskedSecret>,
@@ -65,7 +65,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Adds a secret, whose surrogate goes to `variable`.
+    /// Adds a secret, whose surrogate is in `variable`.
     #[must_use]
     pub fn masked(mut self, variable: &str, value: &str, injection: Injection) -> Self {
         self.masked.push(MaskedSecret::new(variable, SecretValue::new(value), injection));
@@ -76,7 +76,7 @@ impl Secrets {
     ///
     /// # Panics
     ///
-    /// When no host can match `scope`.
+    /// If `scope` is not a valid host pattern.
     #[must_use]
     pub fn aws(mut self, key: &AwsKey, scope: &str) -> Self {
         let part = |variable: &str, value: &str| SecretVariable::new(variable, SecretValue::new(value));
@@ -91,22 +91,22 @@ impl Secrets {
         self
     }
 
-    /// Makes the surrogates.
+    /// Creates the surrogates.
     ///
     /// # Panics
     ///
-    /// When a secret cannot be masked.
+    /// If a secret cannot be masked.
     #[must_use]
     pub fn prepare(&self) -> PreparedSecrets {
         prepare_secrets(&self.masked, &self.signing).expect("good secrets")
     }
 }
 
-/// Goes to `scopes`, in `headers`; nothing else is permitted.
+/// An injection only for `scopes` and `headers`.
 ///
 /// # Panics
 ///
-/// When no host or header can match.
+/// If a pattern is invalid.
 #[must_use]
 pub fn injection(scopes: &[&str], headers: &[&str]) -> Injection {
     Injection {

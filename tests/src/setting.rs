@@ -1,23 +1,23 @@
-//! What `cargo xtask e2e` prepared, read from the environment in one place.
+//! The environment that `cargo xtask e2e` prepared, read in one place.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use sandbox::ResourceLimits;
 
-/// What `cargo xtask e2e` prepared.
+/// The environment that `cargo xtask e2e` prepared.
 #[derive(Debug)]
 pub struct Setting {
     /// The engine, as `unix:///path`.
     pub engine: String,
     /// Podman's major version.
     pub podman: String,
-    /// The folder of this run of the tests: state and temporary files, new each time.
+    /// The folder of this test run, new each time: state and temporary files.
     pub folder: PathBuf,
     /// The network namespace of the engine.
     pub host_netns: PathBuf,
-    /// Where the tests have no right to enter that: a TCP service of the host's, on all its
-    /// addresses.
+    /// The port of a TCP service on all addresses of the host, if the tests may not enter
+    /// `host_netns`.
     pub host_service: Option<u16>,
     /// An image with bash, curl and git.
     pub image: String,
@@ -31,7 +31,7 @@ pub struct Setting {
     pub gemini: PathBuf,
     /// The `OpenCode` program.
     pub opencode: PathBuf,
-    /// A Node.js that Gemini CLI runs on.
+    /// A Node.js that runs Gemini CLI.
     pub node: PathBuf,
     /// npm, unpacked.
     pub npm: PathBuf,
@@ -39,21 +39,21 @@ pub struct Setting {
     pub mcp_server: PathBuf,
     /// The S3 server that verifies signatures.
     pub s3_server: PathBuf,
-    /// The folder of the static proxy.
+    /// The folder of the static proxy program.
     pub proxy_dir: PathBuf,
     /// The `sandbox` command.
     pub sandbox_bin: PathBuf,
-    /// The folder of the crates' examples, built.
+    /// The folder of the crates' built examples.
     pub examples: PathBuf,
-    /// The program that attacks from inside of a container: `sandbox-inside` with the feature
+    /// The program that attacks from inside a container: `sandbox-inside` with the feature
     /// `attempts`.
     pub probe: PathBuf,
 }
 
 impl Setting {
-    /// `name` with what no other run of the tests has in its names.
+    /// `name` with a suffix that is unique to this test run.
     ///
-    /// What already has it stays as it is.
+    /// A name that already has the suffix is returned unchanged.
     #[must_use]
     pub fn unique(&self, name: &str) -> String {
         let folder = self.folder.to_string_lossy();
@@ -61,12 +61,12 @@ impl Setting {
         if name.ends_with(tag) { name.to_owned() } else { format!("{name}-{tag}") }
     }
 
-    /// The setting of this run.
+    /// The setting of this test run.
     ///
     /// # Panics
     ///
-    /// When a variable is missing: the tests were not started by `cargo xtask e2e`. That is a
-    /// failure, never a skip.
+    /// If a variable is missing: the tests were not started by `cargo xtask e2e`. That is a
+    /// failure, never a skipped test.
     pub fn of_this_run() -> &'static Setting {
         static SETTING: OnceLock<Setting> = OnceLock::new();
         SETTING.get_or_init(|| Setting {
@@ -104,14 +104,14 @@ fn optional(name: &str) -> Option<String> {
 }
 
 impl Setting {
-    /// Whether an ordinary user runs the engine and the tests.
+    /// Whether an unprivileged user runs the engine and the tests.
     #[must_use]
     pub fn is_rootless(&self) -> bool {
         self.host_service.is_some()
     }
 
-    /// `limits` for a test that is not about them: an engine without root may have no control
-    /// groups, and then a limit that needs them is an error.
+    /// `limits` for a test of something else: a rootless engine may have no control groups, and
+    /// then a limit that needs them is an error.
     #[must_use]
     pub fn possible(&self, mut limits: ResourceLimits) -> ResourceLimits {
         if self.is_rootless() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::project::{Ended, Project};
 
-/// A project whose agent talks to the stand-in for the API.
+/// A project whose agent talks to a fake API.
 pub(super) fn project() -> Project {
     let project = Project::new();
     project.append(
@@ -63,7 +63,7 @@ async fn agent_prints_a_json_report_and_resumes_its_session() {
     assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""), "{second:?}");
     assert!(
         second.stdout.contains("heliotrope") && second.stdout.contains("which word?"),
-        "the first turn is part of it: {second:?}"
+        "it has the first turn: {second:?}"
     );
 }
 
@@ -90,7 +90,7 @@ async fn agent_gets_a_briefing_and_the_callers_arguments() {
         both.stdout.contains("You run in a sandbox") && both.stdout.contains("Words of the caller."),
         "{both:?}"
     );
-    // The control: without it, nothing is said of a sandbox.
+    // The control: without the briefing, the agent learns nothing about the sandbox.
     let silent = agent(
         &project,
         &["--no-briefing", "scenario:system-seen", "--", "--append-system-prompt", "Theirs."],
@@ -127,14 +127,14 @@ async fn agent_events_are_json_lines_and_failures_have_exit_codes() {
 
     let failed = agent(&project, &["--output", "json", "scenario:rate-limit"]);
     assert_eq!((failed.code, &failed.json()["outcome"]), (Some(1), &"rate_limited".into()), "{failed:?}");
-    let words = agent(&project, &["scenario:unauthorized"]);
-    assert_eq!(words.code, Some(1));
+    let plain = agent(&project, &["scenario:unauthorized"]);
+    assert_eq!(plain.code, Some(1));
     assert!(
-        words.stderr.contains("authentication_failed")
-            && words.stderr.contains("hint: export a valid key as ANTHROPIC_API_KEY"),
-        "{words:?}"
+        plain.stderr.contains("authentication_failed")
+            && plain.stderr.contains("hint: export a valid key as ANTHROPIC_API_KEY"),
+        "{plain:?}"
     );
-    assert_eq!(project.output(&["agent"]).code, Some(2), "stdin is empty, and so there is no prompt");
+    assert_eq!(project.output(&["agent"]).code, Some(2), "an empty stdin is not a prompt");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,13 +163,13 @@ async fn second_agent_in_a_project_has_its_own_session() {
     assert_eq!(second.code, Some(0), "{second:?}");
     let id = second.json()["session_id"].clone();
     assert!(id.is_string() && id != own["session_id"], "{second:?}");
-    assert!(first.try_wait().expect("a child").is_none(), "the control: the first one works");
+    assert!(first.try_wait().expect("a child").is_none(), "the control: the first agent still runs");
     kill_process(Pid::from_child(&first), Signal::TERM).expect("our own child");
     drop(stdout);
     first.wait().expect("a child");
 
     let resumed = agent(&project, &[&direct[..], &["--resume", "which word?"]].concat());
-    assert!(resumed.stdout.contains("heliotrope"), "the most recent is the second: {resumed:?}");
+    assert!(resumed.stdout.contains("heliotrope"), "the second session is the most recent: {resumed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,7 +200,7 @@ async fn messages_on_stdin_reach_the_running_agent() {
     let mut result = || {
         loop {
             let mut line = String::new();
-            assert!(stdout.read_line(&mut line).expect("an event") > 0, "it ended");
+            assert!(stdout.read_line(&mut line).expect("an event") > 0, "the agent ended");
             let event: Value = serde_json::from_str(&line).expect("JSON");
             if event["type"] == "result" {
                 return event;
@@ -209,7 +209,7 @@ async fn messages_on_stdin_reach_the_running_agent() {
     };
     let first = result();
     assert!(first["result"].as_str().is_some_and(|text| text.contains("heliotrope")), "{first}");
-    // The sandbox waits for more, and says what is none.
+    // The sandbox waits for more messages, and reports a line that is not one.
     stdin.write_all(b"no message\n").expect("a reader");
     stdin.write_all(message("and the word mauve").as_bytes()).expect("a reader");
     let second = result();
@@ -226,13 +226,13 @@ async fn messages_on_stdin_reach_the_running_agent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn looping_agent_ends_at_the_budget_of_the_policy() {
     let project = project();
-    let asked = |project: &Project| {
+    let count_requests = |project: &Project| {
         let log = project.output(&["logs", "--output", "json"]).stdout;
         let records = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         records.filter(|record| record["event"] == "request" && record["decision"] == "allowed").count()
     };
-    // Each reply of the stand-in reports 10500 tokens in and 42 out; Claude Code also asks for what
-    // reports none.
+    // Each reply of the fake API reports 10500 tokens in and 42 out; some requests of Claude Code
+    // have replies without tokens.
     for (budget, exceeded, replies) in
         [("requests: 5", "5 requests", 1..=5), ("output_tokens: 100", "100 output tokens", 3..=3)]
     {
@@ -244,7 +244,7 @@ async fn looping_agent_ends_at_the_budget_of_the_policy() {
         assert_eq!(report["outcome"], "budget_exhausted", "{report}");
         let summary = report["error_summary"].as_str().expect("a reason");
         assert!(summary.contains(exceeded) && summary.contains("network-allowlist.yaml"), "{report}");
-        let (traffic, asked) = (&report["traffic"], asked(&project));
+        let (traffic, asked) = (&report["traffic"], count_requests(&project));
         assert!(
             traffic["requests"] == asked && (exceeded != "5 requests" || asked == 5),
             "{asked}: {report}"
@@ -263,7 +263,7 @@ async fn looping_agent_ends_at_the_budget_of_the_policy() {
     project.write(".sandbox/network-allowlist.yaml", "domains: [api.anthropic.com]\n");
     let control = agent(&project, &["--max-turns", "8", "scenario:tool-loop"]);
     control.fails(1, "turn_limit_reached");
-    assert!(asked(&project) > 5, "the control: without a budget it loops on");
+    assert!(count_requests(&project) > 5, "the control: without a budget it continues");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,12 @@
-//! `agent` on a pseudo-terminal, with the real Claude Code: without a prompt, its own screen; with
-//! one, its text as it comes.
+//! `agent` on a pseudo-terminal, with the real Claude Code: interactive without a prompt, streamed
+//! text with one.
 
 use e2e_tests::setting::Setting;
 
 use super::agent::agent;
 use super::project::{Project, assert_nothing_left};
 use super::stand_in::{RESULT, StandIn};
-use super::terminal::{Terminal, nothing_is_left};
+use super::terminal::{Terminal, wait_until_nothing_left};
 
 const KEY: &str = "sk-ant-api03-the-real-key-of-the-test";
 
@@ -27,9 +27,9 @@ fn typed(project: &Project, arguments: &[&str]) -> Terminal {
     Terminal::start(&project.sandbox(&[&common, arguments].concat()))
 }
 
-/// Types a line into the agent's screen, which takes a line end that comes with other keys for a
+/// Submits a message in the agent's screen, which treats a line end that arrives with other keys as
 /// part of the text.
-fn says(terminal: &mut Terminal, text: &str) {
+fn submit(terminal: &mut Terminal, text: &str) {
     terminal.types(text);
     terminal.shows(text);
     terminal.types("\r");
@@ -40,14 +40,14 @@ async fn interactive_agent_answers_and_its_session_is_resumed() {
     let prefix = "e2e-cli-typed";
     let project = project(prefix);
     let mut terminal = typed(&project, &[]);
-    // Nothing is asked before.
+    // It asks nothing first.
     let start = terminal.shows("\u{276f}");
     for question in ["trust", "API key", "theme", "Yes"] {
         assert!(!start.contains(question), "{start:?}");
     }
-    says(&mut terminal, "heliotrope");
+    submit(&mut terminal, "heliotrope");
     terminal.shows("said:");
-    says(&mut terminal, "/exit");
+    submit(&mut terminal, "/exit");
     assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
     let shown = terminal.shows("; continue with --resume");
     assert!(shown.contains("session ") && !shown.contains(KEY), "{shown:?}");
@@ -57,13 +57,13 @@ async fn interactive_agent_answers_and_its_session_is_resumed() {
     assert!(headless.code == Some(0) && headless.stdout.contains("heliotrope"), "{headless:?}");
     let mut terminal = typed(&project, &["--resume"]);
     terminal.shows("which-word");
-    says(&mut terminal, "mauve");
+    submit(&mut terminal, "mauve");
     terminal.shows("mauve");
     terminal.types("\x10\x11");
     assert_eq!(terminal.ends(), Some(0));
     terminal.shows("continues");
     assert_eq!(project.output(&["stop"]).code, Some(0));
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +72,7 @@ async fn interactive_session_without_a_message_is_not_resumable() {
     let project = project(prefix);
     let mut terminal = typed(&project, &[]);
     terminal.shows("\u{276f}");
-    says(&mut terminal, "/exit");
+    submit(&mut terminal, "/exit");
     assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
     agent(&project, &["--resume", "go on"]).fails(125, "no session to resume");
     let mut terminal = typed(&project, &["--max-turns", "3"]);
@@ -80,13 +80,13 @@ async fn interactive_session_without_a_message_is_not_resumable() {
     terminal.shows("--max-turns needs a prompt");
     agent(&project, &[]).fails(2, "if stdin and stdout are a terminal");
     agent(&project, &["--output", "json", "--resume"]).fails(2, "the prompt is empty");
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answer_on_a_terminal_is_streamed_and_appears_once() {
     let project = project("e2e-cli");
-    // Its words come for a minute.
+    // The answer takes a minute.
     let mut terminal = typed(&project, &["scenario:slow"]);
     terminal.shows("word20");
     assert!(!terminal.rest().contains("word600"), "{:?}", terminal.rest());
@@ -97,7 +97,7 @@ async fn answer_on_a_terminal_is_streamed_and_appears_once() {
     assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
     let rest = terminal.rest();
     assert!(rest.contains("heliotrope") && rest.contains("session ") && !rest.contains("said:"), "{rest:?}");
-    // The control: what is no terminal gets the answer, and nothing else.
+    // The control: a pipe gets the answer only.
     let piped = agent(&project, &["heliotrope"]);
     assert!(piped.stdout.starts_with("This is turn 1") && piped.stdout.lines().count() == 1, "{piped:?}");
 }

@@ -1,4 +1,4 @@
-//! `--ask`: on a terminal, in the background, and without either.
+//! `--ask`: on a terminal, in the background, and with neither.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +11,7 @@ use e2e_tests::DEADLINE;
 use serde_json::{Value, json};
 
 use super::project::{Ended, Project, assert_nothing_left};
-use super::terminal::{Terminal, nothing_is_left};
+use super::terminal::{Terminal, wait_until_nothing_left};
 
 const PROMPT: &str = "[o]nce, [a]lways, [n]o?";
 
@@ -19,8 +19,8 @@ fn policy(project: &Project) -> String {
     fs::read_to_string(project.path().join(".sandbox/network-allowlist.yaml")).expect("a file")
 }
 
-/// Says for each of `urls` what its request came to.
-fn asks(urls: &str) -> String {
+/// A script that prints the status of a request to each of `urls`.
+fn requests(urls: &str) -> String {
     format!("for url in {urls}; do curl -s -o /dev/null -w \"$url came to %{{http_code}}\\n\" \"$url\"; done")
 }
 
@@ -29,12 +29,12 @@ async fn question_on_a_terminal_accepts_once_always_and_no() {
     let prefix = "e2e-cli-ask";
     let project = Project::with_prefix(prefix);
     let before = policy(&project);
-    let script = asks(
+    let script = requests(
         "https://open.test/ https://once.test/ https://once.test/ https://always.test/x?y=1 https://always.test/x?y=1 \
          https://no.test/ https://no.test/?z",
     );
     let mut terminal = Terminal::start(&project.sandbox(&["run", "--ask", "--", "bash", "-c", &script]));
-    // Typed ahead, and what is no answer.
+    // Type-ahead, and input that is not an answer.
     terminal.types("always\na\n");
     terminal.shows("https://open.test/ came to 200");
     terminal.shows("{host: once.test, path: /, methods: [GET]}");
@@ -65,14 +65,14 @@ async fn question_on_a_terminal_accepts_once_always_and_no() {
     terminal.shows(PROMPT);
     terminal.types("n\n");
     terminal.shows("https://no.test/ came to 403");
-    assert!(!terminal.shows("https://no.test/?z came to 403").contains(PROMPT), "a no is remembered");
+    assert!(!terminal.shows("https://no.test/?z came to 403").contains(PROMPT), "the denial is remembered");
     assert_eq!(terminal.ends(), Some(0));
     let log = project.output(&["logs"]).stdout;
     for line in ["-> once [by: terminal]", "-> always [by: terminal]", "-> no [by: terminal]"] {
         assert!(log.contains(line), "{line} is not in {log}");
     }
-    // It is allowed from now on, and as trusted as what the user wrote.
-    let again = project.run(&asks("https://always.test/x?y=1 https://once.test/"));
+    // The new rule persists, and is trusted like the rules that the user wrote.
+    let again = project.run(&requests("https://always.test/x?y=1 https://once.test/"));
     assert_eq!(
         again.stdout, "https://always.test/x?y=1 came to 200\nhttps://once.test/ came to 403\n",
         "{again:?}"
@@ -80,8 +80,8 @@ async fn question_on_a_terminal_accepts_once_always_and_no() {
     assert_nothing_left(prefix).await;
 }
 
-/// The task has the terminal's screen, but not while a question is on it; and what it asks for is
-/// shown as text.
+/// The task controls the screen, except while it shows a question; the requested URL is shown as
+/// plain text.
 #[tokio::test(flavor = "multi_thread")]
 async fn task_cannot_overwrite_a_question_or_type_an_answer() {
     let prefix = "e2e-cli-ask-forged";
@@ -95,7 +95,7 @@ async fn task_cannot_overwrite_a_question_or_type_an_answer() {
     let shown = terminal.shows(PROMPT);
     assert!(shown.contains("GET https://xn--80ak6aa92e.test/"), "{shown:?}");
     assert!(!shown.contains('\u{202e}') && !shown.contains("\x1b["), "{shown:?}");
-    // What the task writes now waits for the answer.
+    // Output of the task now waits for the answer.
     project.write("go", "");
     let deadline = Instant::now() + DEADLINE;
     while !project.path().join("written").exists() {
@@ -112,10 +112,10 @@ async fn task_cannot_overwrite_a_question_or_type_an_answer() {
     assert_nothing_left(prefix).await;
 }
 
-/// Speaks to the run as `sandbox watch` does.
+/// Sends a request to the run, as `sandbox watch` does.
 fn control(project: &Project, run: &str, request: &Value) -> Value {
     let folder = project.state().join("sandbox/control");
-    // A name of a socket has room for little.
+    // The length of a socket's path is limited.
     let mut stream = {
         let folder = fs::File::open(folder).expect("the folder of the sockets");
         let path = format!("/proc/self/fd/{}/{run}.sock", std::os::fd::AsRawFd::as_raw_fd(&folder));
@@ -132,7 +132,7 @@ async fn question_of_a_background_run_is_answered_on_the_control_socket() {
     let prefix = "e2e-cli-ask-background";
     let project = Project::with_prefix(prefix);
     let before = policy(&project);
-    let script = asks("https://once.test/ https://always.test/ https://no.test/");
+    let script = requests("https://once.test/ https://always.test/ https://no.test/");
     let started = project.output(&["run", "--ask", "-d", "--", "bash", "-c", &script]);
     assert!(started.code == Some(0) && started.stderr.contains("sandbox watch"), "{started:?}");
     let run = started.stdout.trim_end();
@@ -166,8 +166,8 @@ async fn question_of_a_background_run_is_answered_on_the_control_socket() {
             assert!(twice.get("failed").is_some(), "{twice}");
         }
     }
-    nothing_is_left(prefix).await;
-    // No one was attached before, and its owner may still be about to end.
+    wait_until_nothing_left(prefix).await;
+    // Nobody was attached before, and the owner may still be about to end.
     let kept = project.output(&["attach", run]);
     let expected =
         "https://once.test/ came to 200\nhttps://always.test/ came to 200\nhttps://no.test/ came to 403\n";
@@ -193,7 +193,7 @@ async fn ask_without_a_terminal_is_a_usage_error() {
     let project = Project::with_prefix("e2e-cli-ask-no-one");
     let without_terminal = |arguments: &[&str]| {
         let command = project.sandbox(arguments);
-        // A session of its own has no terminal, whatever the tests were started from.
+        // A new session has no terminal, even if the tests were started from one.
         let mut session = Command::new("setsid");
         session.args(["--wait", "--fork"]).arg(command.get_program()).args(command.get_args());
         session.current_dir(project.path());

@@ -1,4 +1,4 @@
-//! A task that works on a copy whose changes are applied by themselves when it is over.
+//! `--workspace auto`: a task works on a copy whose changes are applied when it ends.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,11 +14,11 @@ fn auto(project: &Project, script: &str) -> Ended {
     project.output(&["run", "--workspace", "auto", "--", "bash", "-c", script])
 }
 
-/// A run that has said `ready`, and goes on when its stdin is written to.
+/// A run that has printed `ready`, and continues when a line is written to its stdin.
 struct Waiting {
     child: Child,
     stdin: ChildStdin,
-    /// Open to the end: a command whose reader goes away ends with 141.
+    /// Stays open: a command whose reader is gone ends with 141.
     stdout: BufReader<ChildStdout>,
 }
 
@@ -53,7 +53,7 @@ fn read(project: &Project, path: &str) -> String {
     fs::read_to_string(project.path().join(path)).unwrap_or_default()
 }
 
-/// What hostile code would leave, and something that is fine.
+/// Changes that hostile code would leave, and harmless ones.
 const WORK: &str = "echo fine > fine; echo two >> a; mkdir -p .vscode; echo evil > .vscode/tasks.json; mkfifo pipe; ln -s /etc/passwd out; \
                     cp /bin/true tool; chmod 6755 tool; touch $'x\\e[2J\\nwarning: forged'; python3 -c 0 2>/dev/null; rm gone";
 
@@ -67,9 +67,9 @@ async fn changes_of_an_agent_are_applied_except_protected_ones() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!((read(&project, "fine"), read(&project, "a")), ("fine\n".to_owned(), "one\ntwo\n".to_owned()));
     let mode = fs::metadata(project.path().join("tool")).expect("a file").mode();
-    assert_eq!(mode & 0o7777, 0o755, "set-user-id is dropped");
-    for held in [".vscode", "pipe", "out"] {
-        assert_held!(project.path().join(held).symlink_metadata().is_err(), "{held}");
+    assert_eq!(mode & 0o7777, 0o755, "the set-user-ID bit is removed");
+    for withheld in [".vscode", "pipe", "out"] {
+        assert_held!(project.path().join(withheld).symlink_metadata().is_err(), "{withheld}");
     }
     assert!(!project.path().join("gone").exists());
 
@@ -79,7 +79,7 @@ async fn changes_of_an_agent_are_applied_except_protected_ones() {
         (&"auto".into(), &serde_json::Value::Null, &4.into()),
         "{workspace}"
     );
-    let held: Vec<(&str, &str)> = workspace["held_back"]
+    let withheld: Vec<(&str, &str)> = workspace["held_back"]
         .as_array()
         .expect("a list")
         .iter()
@@ -91,7 +91,7 @@ async fn changes_of_an_agent_are_applied_except_protected_ones() {
         ("out", "leads-out"),
         ("pipe", "special"),
     ];
-    assert_eq!(held, expected);
+    assert_eq!(withheld, expected);
     assert!(
         ended.stderr.contains("warning: 4 changes are withheld:")
             && ended.stderr.contains("sandbox apply --include-protected"),
@@ -99,7 +99,7 @@ async fn changes_of_an_agent_are_applied_except_protected_ones() {
     );
     assert_held!(!ended.stderr.contains("\nwarning: forged"), "{ended:?}");
 
-    // The next run sees it, and what the host wrote meanwhile.
+    // The next run sees the withheld changes, and those of the host.
     project.write("a", "by the host\n");
     let next = auto(&project, "cat .vscode/tasks.json a; echo more > more");
     assert_eq!((next.code, next.stdout.as_str()), (Some(0), "evil\nby the host\n"), "{next:?}");
@@ -119,8 +119,8 @@ async fn control_unprotected_direct_run_writes_everything() {
     let ended = super::agent::agent(&project, &["--workspace", "direct", "--unprotected", &prompt]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(read(&project, ".vscode/tasks.json"), "evil\n");
-    for landed in ["pipe", "out"] {
-        assert!(project.path().join(landed).symlink_metadata().is_ok(), "{landed}");
+    for written in ["pipe", "out"] {
+        assert!(project.path().join(written).symlink_metadata().is_ok(), "{written}");
     }
 }
 
@@ -144,7 +144,7 @@ async fn changes_of_failed_timed_out_and_stopped_runs_are_applied() {
     for path in ["failed", "slow", "stopped"] {
         assert_eq!(read(&project, path), "x\n", "{path}");
     }
-    // A sandbox that fails before anything runs changes nothing and leaves nothing.
+    // A run that fails before its command starts changes and leaves nothing.
     let ended = project.output(&["run", "--workspace", "auto", "--", "/no/such/program"]);
     assert_eq!(ended.code, Some(127), "{ended:?}");
     let none = project.output(&["diff"]);
@@ -172,7 +172,7 @@ async fn conflict_with_a_host_change_applies_nothing_and_loses_nothing() {
     let status = project.output(&["status", "--output", "json"]).json();
     assert_eq!(status["workspace_copy"]["pending"], 2, "{status}");
 
-    // The decision is the user's.
+    // The next run waits for the user's decision.
     let refused = auto(&project, "true");
     assert_eq!(refused.code, Some(125), "{refused:?}");
     for command in ["sandbox diff", "sandbox apply", "sandbox discard"] {
@@ -202,7 +202,7 @@ async fn second_run_on_a_copy_in_use_is_refused() {
     }
     let status = project.output(&["status", "--output", "json"]).json();
     assert_eq!(status["workspace_copy"]["in_use"], true, "{status}");
-    // The control: on the work tree itself.
+    // The control: a run on the work tree itself.
     assert_eq!(project.run("echo second > second").code, Some(0));
     assert_eq!(running.finish().code, Some(0));
     assert_eq!(
@@ -218,7 +218,7 @@ async fn changes_of_a_killed_run_wait_and_apply_removes_its_container() {
     let mut running = Waiting::start(&project, "echo half > half", "true");
     running.child.kill().expect("our own child");
     running.child.wait().expect("our own child");
-    assert_ne!(engine::containers(prefix).await, Vec::<String>::new(), "the control: it is there");
+    assert_ne!(engine::containers(prefix).await, Vec::<String>::new(), "the control: the container exists");
     assert!(!project.path().join("half").exists());
     let status = project.output(&["status"]);
     assert!(status.stdout.contains("1 changed path, see `sandbox diff`"), "{status:?}");
@@ -243,8 +243,8 @@ async fn prompt_on_a_terminal_applies_or_discards_earlier_changes() {
     );
     let ask = |answer: &str| -> (Option<i32>, String) {
         let outer = project.sandbox(&["run", "--workspace", "auto", "--", "test", "-e", "kept"]);
-        let mut words = vec![outer.get_program().to_string_lossy().into_owned()];
-        words.extend(outer.get_args().map(|word| word.to_string_lossy().into_owned()));
+        let mut arguments = vec![outer.get_program().to_string_lossy().into_owned()];
+        arguments.extend(outer.get_args().map(|argument| argument.to_string_lossy().into_owned()));
         let mut command = project.sandbox(&[]);
         let envs: Vec<_> = command
             .get_envs()
@@ -252,7 +252,7 @@ async fn prompt_on_a_terminal_applies_or_discards_earlier_changes() {
             .collect();
         command = std::process::Command::new("script");
         command
-            .args(["-qec", &words.join(" "), "/dev/null"])
+            .args(["-qec", &arguments.join(" "), "/dev/null"])
             .envs(envs)
             .current_dir(project.path())
             .stdin(Stdio::piped())
@@ -268,7 +268,7 @@ async fn prompt_on_a_terminal_applies_or_discards_earlier_changes() {
     assert!(code == Some(125) && shown.contains("apply them now (a)"), "{code:?} {shown}");
     assert!(!project.path().join("kept").exists());
     let (code, shown) = ask("d\n");
-    assert_eq!(code, Some(1), "it was thrown away: {shown}");
+    assert_eq!(code, Some(1), "the copy was discarded: {shown}");
     assert_eq!(
         project.output(&["run", "--workspace", "copy", "--", "bash", "-c", "echo x > kept"]).code,
         Some(0)

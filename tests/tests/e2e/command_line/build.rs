@@ -1,10 +1,10 @@
-//! What image builds may reach, as `sandbox.yaml` and the files beside it say.
+//! Network access of image builds, as `sandbox.yaml` and the files next to it configure it.
 
 use e2e_tests::setting::Setting;
 
 use super::project::{Project, config};
 
-/// A project whose image is built from `steps`, again in each run of the tests.
+/// A project whose image is built from `steps`, anew in each test run.
 fn project(prefix: &str, steps: &str) -> Project {
     let project = Project::with_prefix(prefix);
     project.write(".sandbox/sandbox.yaml", &config(prefix, "X").replace("image: X\n", ""));
@@ -37,7 +37,7 @@ async fn build_reaches_only_the_hosts_of_its_allowlist() {
     let built = project.output(&["build"]);
     assert!(
         built.code == Some(0) && built.stderr.contains("already exists"),
-        "it is the one that the run built: {built:?}"
+        "the run built this image: {built:?}"
     );
     project.output(&["image", "prune", "--max-image-age", "0"]);
 }
@@ -61,13 +61,12 @@ async fn configuration_sets_the_build_allowlist_or_the_host_network() {
     let before = hash(&project);
     let asked = project.wary(&["build"]).output().expect("the sandbox command");
     let asked = String::from_utf8_lossy(&asked.stderr).into_owned();
-    assert!(asked.contains("build images outside of the sandbox"), "it was not agreed to: {asked}");
-    // On the engine's network: the name server of the world answers, and no proxy is there to write
-    // a log.
+    assert!(asked.contains("build images outside of the sandbox"), "the user has not confirmed it: {asked}");
+    // On the engine's network: the name server of the test world answers, without a proxy or a log.
     let built = project.output(&["build"]);
     assert_eq!(built.code, Some(0), "{built:?}");
     with("{allowlist: ../policy.yaml}");
-    assert_ne!(hash(&project), before, "another network is another image");
+    assert_ne!(hash(&project), before, "the network is part of the image's hash");
 
     project.append(".sandbox/container/Dockerfile", "ADD http://open.test/added /added\n");
     let refused = project.output(&["build"]);

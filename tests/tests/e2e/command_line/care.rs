@@ -26,7 +26,7 @@ async fn status_and_clean_distinguish_live_from_dead() {
         .iter()
         .flat_map(|instance| instance["objects"].as_array().cloned().unwrap_or_default())
         .count();
-    assert!(left >= 3, "task, proxy and network: {status}");
+    assert!(left >= 3, "task, proxy and network are left: {status}");
     assert!(project.output(&["status"]).stdout.contains(&format!("pid {}", living.id())));
 
     let cleaned = project.output(&["clean"]);
@@ -35,11 +35,11 @@ async fn status_and_clean_distinguish_live_from_dead() {
         cleaned.stdout.lines().filter(|line| line.contains("removed network") && line.contains(kind)).count()
     };
     assert_eq!(networks("-conv-"), 1, "{cleaned:?}");
-    // On podman 4 each proxy has a network to the world of its own.
+    // On podman 4 each proxy has its own egress network.
     assert!(networks("") <= 2, "{cleaned:?}");
-    assert!(living.try_wait().expect("our own child").is_none(), "the living one still runs");
+    assert!(living.try_wait().expect("our own child").is_none(), "the live run still runs");
     assert_eq!(engine::containers(prefix).await.len(), 2);
-    assert_eq!(running(&project), "2", "the living one's task and its proxy");
+    assert_eq!(running(&project), "2", "task and proxy of the live run");
     let all = project.output(&["clean", "--all", "--yes"]);
     all.fails(125, "error: another run uses the images and state; they were not removed");
 
@@ -63,7 +63,7 @@ async fn clean_all_removes_images_and_state_after_confirmation() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let state = project.state().join("sandbox");
     let images = || project.output(&["image", "list", "--output", "json"]).json()["images"].clone();
-    assert_ne!(images(), Value::Array(Vec::new()), "the control: there are some");
+    assert_ne!(images(), Value::Array(Vec::new()), "the control: there are images");
 
     let asked = project.output(&["clean", "--all"]);
     asked.fails(2, "hint: pass --yes to remove them without confirmation");
@@ -71,7 +71,7 @@ async fn clean_all_removes_images_and_state_after_confirmation() {
     let expected = format!("unapplied changes of {}: ", path.display());
     assert!(asked.stderr.contains(&expected), "{asked:?}");
     let kept: Ended = project.wary(&["diff"]).output().expect("the command").into();
-    assert_eq!((kept.code, kept.stdout.contains("a/")), (Some(0), true), "trusted still: {kept:?}");
+    assert_eq!((kept.code, kept.stdout.contains("a/")), (Some(0), true), "still trusted: {kept:?}");
 
     let removed = project.output(&["clean", "--all", "--yes"]);
     assert_eq!(removed.code, Some(0), "{removed:?}");
@@ -82,7 +82,7 @@ async fn clean_all_removes_images_and_state_after_confirmation() {
     assert_eq!(images(), Value::Array(Vec::new()));
 }
 
-/// The number of containers that run, as the table has it.
+/// The number of running containers in the output of `status`.
 fn running(project: &Project) -> String {
     let status = project.output(&["status"]).stdout;
     let of_line = |line: &str| line.strip_prefix("Running Containers").map(str::trim).map(str::to_owned);
@@ -108,7 +108,7 @@ async fn doctor_passes_here_and_reports_a_missing_program_or_engine() {
     let podman = format!("podman {}.", Setting::of_this_run().podman);
     assert!(engine["detail"].as_str().is_some_and(|detail| detail.starts_with(&podman)), "{engine}");
     assert_eq!(named(&report, "trial run")["verdict"], "ok");
-    // Both versions that are tested are older than a fix.
+    // Both tested versions lack a fix.
     let vulnerabilities = named(&report, "vulnerabilities");
     let detail = vulnerabilities["detail"].as_str().unwrap_or_default();
     assert!(

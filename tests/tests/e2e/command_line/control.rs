@@ -1,4 +1,4 @@
-//! `policy` and `stop`: a run that is going on, controlled from another process.
+//! `policy` and `stop`: an active run, controlled by another process.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::project::{Ended, Project, assert_nothing_left};
 
-/// Says first which sockets it sees, and then for each line of URLs what their requests came to.
+/// Prints the sockets that it sees, then for each line of URLs the statuses of requests to them.
 const SCRIPT: &str = "echo sockets $(find / -path /proc -prune -o -type s -print); \
     while read -r urls; do for url in $urls; do curl -s -o /dev/null -w '%{http_code} ' \"$url\"; done; echo; done";
 
-/// `sandbox run` with the script, as it goes on.
+/// An active `sandbox run` with the script.
 pub(super) struct Run {
     child: Child,
     stdin: ChildStdin,
@@ -24,17 +24,17 @@ pub(super) struct Run {
 
 impl Run {
     fn start(project: &Project) -> Self {
-        Self::of(project.sandbox(&["run", "--", "bash", "-c", SCRIPT]))
+        Self::spawn(project.sandbox(&["run", "--", "bash", "-c", SCRIPT]))
     }
 
-    pub(super) fn of(mut command: std::process::Command) -> Self {
+    pub(super) fn spawn(mut command: std::process::Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the sandbox command");
         let stdin = child.stdin.take().expect("a pipe");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut run = Self { child, stdin, stdout };
         let sockets = run.line();
-        // The control socket is not among what a task sees.
+        // The task does not see the control socket.
         assert!(sockets == "sockets", "{sockets:?}: {:?}", run.end());
         run
     }
@@ -57,13 +57,13 @@ impl Run {
     }
 }
 
-fn done(project: &Project, arguments: &[&str]) -> String {
+fn succeed(project: &Project, arguments: &[&str]) -> String {
     let ended = project.output(arguments);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.stdout
 }
 
-/// The ids of the runs that `status` says can be controlled, with the states of their shields.
+/// The ids of the runs with a shield in the output of `status`, and the states of the shields.
 fn shields(project: &Project) -> Vec<(String, String)> {
     let status = project.output(&["status", "--output", "json"]).json();
     let instances = status.get("instances").and_then(Value::as_array).expect("a list");
@@ -91,24 +91,24 @@ async fn policy_of_a_run_is_changed_by_another_process() {
     project.write("next.yaml", "domains: [other.test]\n");
     let refused = project.wary(&["policy", "set", "next.yaml"]).output().expect("the sandbox command");
     Ended::from(refused).fails(125, "sandbox trust");
-    assert_eq!(run.ask(urls), "200 403", "what a task may have written is not obeyed");
-    assert_eq!(done(&project, &["policy", "set", "next.yaml", &id]), format!("{id}  up\n"));
+    assert_eq!(run.ask(urls), "200 403", "a file that a task may have written is not used");
+    assert_eq!(succeed(&project, &["policy", "set", "next.yaml", &id]), format!("{id}  up\n"));
     assert_eq!(run.ask(urls), "403 200");
-    assert!(done(&project, &["policy", "show"]).contains("\"other.test\""));
+    assert!(succeed(&project, &["policy", "show"]).contains("\"other.test\""));
 
-    let down = done(&project, &["policy", "down", "--for", "10m", &id[..6]]);
+    let down = succeed(&project, &["policy", "down", "--for", "10m", &id[..6]]);
     assert!(down.starts_with(&format!("{id}  down until 20")), "{down}");
     assert_eq!(run.ask(urls), "200 200");
     assert_eq!(run.ask("http://private.test/"), "403");
-    done(&project, &["policy", "up"]);
+    succeed(&project, &["policy", "up"]);
     assert_eq!(run.ask(urls), "403 200");
 
-    assert_eq!(done(&project, &["policy", "quarantine"]), format!("{id}  quarantine\n"));
+    assert_eq!(succeed(&project, &["policy", "quarantine"]), format!("{id}  quarantine\n"));
     assert_eq!(run.ask(urls), "403 403");
     project.output(&["policy", "down", "--for", "1s"]).fails(125, "quarantined");
     assert_eq!(shields(&project), [(id, "quarantine".to_owned())]);
     assert_eq!(run.end().code, Some(0));
-    let log = done(&project, &["logs"]);
+    let log = succeed(&project, &["logs"]);
     assert!(log.contains("\nPOLICY set -> up\n") && log.contains("\nPOLICY down -> down until 20"), "{log}");
     assert_nothing_left(prefix).await;
 }
@@ -125,24 +125,24 @@ async fn runs_are_stopped_by_another_process() {
     several.fails(2, "more than one run matches");
     let ids: Vec<String> = shields(&project).into_iter().map(|(id, _)| id).collect();
     assert!(ids.len() == 2 && ids.iter().all(|id| several.stderr.contains(id.as_str())), "{several:?}");
-    assert_eq!(done(&project, &["stop", &ids[0]]), format!("{}  stopped\n", ids[0]));
+    assert_eq!(succeed(&project, &["stop", &ids[0]]), format!("{}  stopped\n", ids[0]));
     assert_eq!(shields(&project), [(ids[1].clone(), "up".to_owned())]);
 
-    // What a killed run leaves is no run, and goes.
+    // The socket of a killed run does not count as a run, and is removed.
     let mut killed = Run::start(&project);
     assert_eq!(sockets(), 2);
     killed.child.kill().expect("our own child");
     killed.child.wait().expect("our own child");
     assert_eq!(sockets(), 2, "the control: it left its socket");
-    assert_eq!(done(&project, &["stop", "--all"]), format!("{}  stopped\n", ids[1]));
+    assert_eq!(succeed(&project, &["stop", "--all"]), format!("{}  stopped\n", ids[1]));
     assert_eq!([first.end().code, second.end().code], [Some(143); 2]);
     assert_eq!(sockets(), 0);
     project.output(&["stop"]).fails(125, "no run is in progress");
-    done(&project, &["clean"]);
+    succeed(&project, &["clean"]);
     assert_nothing_left(prefix).await;
 }
 
-/// The folders and the socket are opened for everyone: what is left is the check of who connects.
+/// Opens the folders and the sockets to everyone: only the check of the peer's user remains.
 fn weaken(state: &Path) {
     for path in ["", "sandbox", "sandbox/control"] {
         fs::set_permissions(state.join(path), fs::Permissions::from_mode(0o755)).expect("our own folder");
@@ -158,7 +158,7 @@ async fn control_socket_refuses_another_user() {
     const NOBODY: u32 = 65534;
     let project = Project::new();
     let state = tempfile::tempdir().expect("a folder");
-    // Where another user can execute it.
+    // In a folder where another user can execute it.
     let program = state.path().join("program");
     fs::copy(project.program(), &program).expect("a copy");
     let show = |user: Option<u32>| -> Ended {
@@ -171,7 +171,7 @@ async fn control_socket_refuses_another_user() {
     };
     let mut command = project.sandbox(&["run", "--", "bash", "-c", SCRIPT]);
     command.env("XDG_STATE_HOME", state.path());
-    let run = Run::of(command);
+    let run = Run::spawn(command);
     fs::set_permissions(state.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
     show(Some(NOBODY)).fails(125, "ermission denied");
     weaken(state.path());

@@ -9,7 +9,7 @@ use e2e_tests::setting::Setting;
 
 use super::project::{Ended, Project, config};
 
-/// A project that user 1000 may write.
+/// A project that user 1000 can write to.
 fn open_project() -> Project {
     let project = Project::new();
     fs::set_permissions(project.path(), fs::Permissions::from_mode(0o777)).expect("our own folder");
@@ -33,9 +33,9 @@ async fn command_is_confined_and_its_exit_code_is_returned() {
         assert!(ended.code != Some(0) && ended.stderr.contains("Read-only"), "{ended:?}");
     }
     let control = project.run("id -u; touch /etc/x && echo written");
-    assert_eq!(control.stdout, "0\nwritten\n", "the control: an agent's container");
+    assert_eq!(control.stdout, "0\nwritten\n", "the control: the container of an agent");
 
-    // The limit may come before the first word on a machine that is slow.
+    // On a slow machine the command may reach the limit before it prints anything.
     let limits = ["4", "16", "64", "256"].into_iter();
     let mut late =
         limits.map(|limit| exec(&project, &["--timeout", limit], "echo begun; setsid sleep 600 & sleep 600"));
@@ -55,14 +55,18 @@ async fn command_is_confined_and_its_exit_code_is_returned() {
 #[tokio::test(flavor = "multi_thread")]
 async fn failure_in_a_folder_of_root_has_a_hint() {
     let hint = "hint: the folder belongs to root";
-    for (project, mine) in [(Project::new(), true), (open_project(), false)] {
-        if mine {
+    for (project, is_of_root) in [(Project::new(), true), (open_project(), false)] {
+        if is_of_root {
             fs::set_permissions(project.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
         }
         let ended = exec(&project, &[], "touch x");
-        assert_eq!((ended.code == Some(0), ended.stderr.contains(hint)), (!mine, mine), "{ended:?}");
-        let well = exec(&project, &[], "true");
-        assert_eq!((well.code, well.stderr.as_str()), (Some(0), ""), "{well:?}");
+        assert_eq!(
+            (ended.code == Some(0), ended.stderr.contains(hint)),
+            (!is_of_root, is_of_root),
+            "{ended:?}"
+        );
+        let success = exec(&project, &[], "true");
+        assert_eq!((success.code, success.stderr.as_str()), (Some(0), ""), "{success:?}");
     }
 }
 
@@ -80,7 +84,7 @@ async fn workspace_and_network_flags_limit_the_command() {
     assert!(project.path().join("made").exists(), "{writing:?}");
     assert!(
         writing.stderr.contains("Read-only") && !project.path().join(".sandbox/x").exists(),
-        "not the settings: {writing:?}"
+        "the settings stay read-only: {writing:?}"
     );
 
     let get = "curl -s https://open.test/; curl -s -o /dev/null -w '%{http_code}' https://shut.test/";
@@ -103,7 +107,7 @@ async fn folder_is_protected_and_tampered_paths_are_reported() {
         "{ended:?}"
     );
     assert!(!project.path().join(".envrc").exists() && project.path().join("fine").exists());
-    // The control: as the hint says.
+    // The control: unprotected, as the hint suggests.
     let ended = exec(&project, &["--unprotected"], script);
     assert!(!ended.stderr.contains("the task wrote"), "{ended:?}");
     assert!(project.path().join(".envrc").exists());
@@ -119,7 +123,7 @@ async fn stdin_reaches_the_command() {
         .spawn()
         .expect("the sandbox command");
     let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(&vec![b'x'; 100_000]).expect("all is read");
+    stdin.write_all(&vec![b'x'; 100_000]).expect("a reader");
     drop(stdin);
     let output = child.wait_with_output().expect("our own child");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "100000\n");

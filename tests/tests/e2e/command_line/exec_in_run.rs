@@ -1,4 +1,4 @@
-//! `exec --run`: a command beside the program of a run.
+//! `exec --run`: a command next to the program of a run.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};
@@ -8,14 +8,14 @@ use e2e_tests::DEADLINE;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::project::{Ended, Project};
-use super::terminal::{Terminal, nothing_is_left};
+use super::terminal::{Terminal, wait_until_nothing_left};
 
-/// What the kernel and the engine gave to a process.
+/// Prints the properties that a process has from the kernel and the engine.
 const FACTS: &str = "grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp)' /proc/self/status; cat /proc/self/limits /proc/self/cgroup; \
                      cat /proc/self/attr/current 2>&1; cat /proc/self/oom_score_adj; pwd; umask; readlink /proc/self/ns/*; \
                      env | grep -vE '^(_|SHLVL|OLDPWD)=' | sort";
 
-/// A run in the background, its id.
+/// Starts a background run; returns its id.
 fn background(project: &Project, script: &str) -> String {
     let ended = project.output(&["run", "-d", "--", "bash", "-c", script]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -41,8 +41,8 @@ fn reads(child: &mut Child, expected: &str) {
     assert_eq!(String::from_utf8_lossy(&bytes), expected);
 }
 
-/// Waits for a file that a command makes in the project.
-fn appears(project: &Project, name: &str) {
+/// Waits for a file that a command creates in the project.
+fn wait_for_file(project: &Project, name: &str) {
     let deadline = Instant::now() + DEADLINE;
     while !project.path().join(name).exists() {
         assert!(Instant::now() < deadline, "no {name}");
@@ -64,28 +64,28 @@ async fn command_in_a_run_is_confined_like_its_program() {
     let script = format!("({FACTS}) > facts; touch ready; exec sleep 1000");
     let run = background(&project, &script);
     let first = || std::fs::read_to_string(project.path().join("facts")).unwrap_or_default();
-    appears(&project, "ready");
+    wait_for_file(&project, "ready");
     let facts = in_run(&project, &run, FACTS);
     assert_eq!(facts.code, Some(0), "{facts:?}");
     assert_eq!(facts.stdout, first());
     assert!(facts.stdout.contains("GIVEN=x") && facts.stdout.contains("\nKEY="), "{facts:?}");
     assert!(!facts.stdout.contains("real-value-of-the-key"), "{facts:?}");
-    // Its network, too.
+    // It has the run's network.
     let reached = in_run(&project, &run, "curl -s https://open.test/; curl -s https://closed.test/");
     assert!(
         reached.stdout.contains("hello from open.test")
             && reached.stdout.contains("closed.test is not allowed"),
         "{reached:?}"
     );
-    // The control: what differs is seen.
+    // The control: another container differs.
     let control = project.output(&["exec", "--workspace", "none", "--", "bash", "-c", FACTS]);
     assert!(control.code == Some(0) && control.stdout != first(), "{control:?}");
-    // What is cut off is cut off for all that runs in it.
+    // A quarantine of the run applies to the command.
     assert_eq!(project.output(&["policy", "quarantine", &run]).code, Some(0));
     let reached = in_run(&project, &run, "curl -s -m 5 https://open.test/ || echo refused");
     assert!(!reached.stdout.contains("hello from open.test"), "{reached:?}");
     stop(&project, &run);
-    // Its owner may be about to go.
+    // The owner may still be about to end.
     let deadline = Instant::now() + DEADLINE;
     let ended = loop {
         let ended = in_run(&project, &run, "true");
@@ -105,10 +105,10 @@ async fn command_in_a_run_passes_streams_and_codes_and_ends_on_signals() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(42), "err\n"), "{ended:?}");
     let missing = project.output(&["exec", "--run", &run, "--", "no-such-program"]);
     missing.fails(127, "no-such-program");
-    // The runtime's own words: not permitted, or permission denied.
+    // The runtime reports `not permitted` or `permission denied`.
     project.output(&["exec", "--run", &run, "--", "/etc/passwd"]).fails(126, "ermi");
 
-    // Input that is larger than every buffer, to its end.
+    // Input larger than any buffer arrives completely.
     let mut child = spawn(&project, &["exec", "--run", &run, "--", "sha256sum"]);
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(&vec![b'x'; 3_000_000]).expect("a reader");
@@ -119,8 +119,7 @@ async fn command_in_a_run_passes_streams_and_codes_and_ends_on_signals() {
         (Some(0), Some("e55b8bdf621ddaa8f462c74745db9680d3bb7536a9cf854f8d6668b34a287890"))
     );
 
-    // One that reads nothing is ended all the same, with what it started, also in a session of its
-    // own.
+    // A signal ends a command that reads nothing, and its children, even in another session.
     let mut child = spawn(
         &project,
         &["exec", "--run", &run, "--", "bash", "-c", "setsid sleep 999 & echo up; sleep 998; true"],
@@ -133,7 +132,7 @@ async fn command_in_a_run_passes_streams_and_codes_and_ends_on_signals() {
     let left = in_run(&project, &run, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '");
     assert!(left.stdout.contains("sleep 1000") && !left.stdout.contains("sleep 99"), "{left:?}");
 
-    // So is one whose client is killed.
+    // So does the death of the client.
     let mut child = spawn(
         &project,
         &[
@@ -149,15 +148,15 @@ async fn command_in_a_run_passes_streams_and_codes_and_ends_on_signals() {
     reads(&mut child, "up\n");
     child.kill().expect("our own child");
     child.wait().expect("an end");
-    appears(&project, "ended");
+    wait_for_file(&project, "ended");
 
-    // The end of the run is its end.
+    // It ends with the run.
     let mut child = spawn(&project, &["exec", "--run", &run, "--", "bash", "-c", "echo up; exec sleep 997"]);
     reads(&mut child, "up\n");
     stop(&project, &run);
     let ended: Ended = child.wait_with_output().expect("an end").into();
     assert_eq!(ended.code, Some(137), "{ended:?}");
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
     project.output(&["exec", "--run", &run, "--timeout", "3", "--", "true"]).fails(2, "--timeout");
     project.output(&["exec", "-t", "--", "true"]).fails(2, "--run");
 }
@@ -183,13 +182,13 @@ async fn command_in_a_run_has_a_terminal() {
     terminal.types("\x03");
     terminal.shows("^C");
     terminal.shows("$ ");
-    // The engine's own keys for leaving a terminal are the program's.
+    // The engine's detach keys reach the program.
     terminal.types("\x10\x11\x15");
     terminal.types("echo still-$((1 + 1))\n");
     terminal.shows("still-2");
     terminal.types("exit 7\n");
     assert_eq!(terminal.ends(), Some(7));
-    // A terminal that is closed ends it.
+    // Closing the terminal ends it.
     let mut terminal = Terminal::start(&project.sandbox(&shell));
     terminal.shows("$ ");
     terminal.types("sleep 996\n");

@@ -1,5 +1,4 @@
-//! `gate` and the key of that name: a repository of the host, from its making to what a task
-//! pushed.
+//! `gate` and the key of that name: a repository of the host, from its creation to a task's push.
 
 use std::process::Command;
 
@@ -17,7 +16,7 @@ async fn task_pushes_to_a_mirror_and_the_host_fetches_its_commit() {
     };
     git(&["init", "--quiet", "-b", "main", "upstream"]);
     git(&["-C", "upstream", "commit", "--quiet", "--allow-empty", "-m", "first"]);
-    // All tests of a run have one state folder.
+    // All tests of a test run share one state folder.
     let name = format!("r{:016x}", rand::random::<u64>());
     let upstream = project.path().join("upstream");
     let upstream = upstream.to_str().expect("a plain path");
@@ -34,7 +33,7 @@ async fn task_pushes_to_a_mirror_and_the_host_fetches_its_commit() {
          git clone -q http://gate/{name}.git work && cd work && git commit -q --allow-empty -m inside && \
          git push -q origin HEAD:refs/heads/agent/x && ! git push -q origin HEAD:refs/heads/main"
     );
-    // Without the key there is no gate.
+    // The control: without the key there is no gate.
     assert_ne!(project.run(&script).code, Some(0));
     project.append(".sandbox/sandbox.yaml", &format!("gate: [{name}]\n"));
     // A cloned project gets no repository before it is trusted.

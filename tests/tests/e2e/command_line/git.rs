@@ -1,6 +1,6 @@
-//! What people do with git every day, in each kind of repository, with the work tree itself and
-//! with a copy: it works, or git or the command says why not, and the host's own git stays safe.
-//! docs/git.md says the same in words.
+//! Everyday git commands in each kind of repository, on the work tree itself and on a copy: they
+//! work, or git or the command reports why not, and the host's own git stays safe. docs/git.md
+//! describes the same behaviour.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,32 +14,32 @@ use super::project::{Ended, Project};
 mod direct;
 mod withheld;
 
-/// How a command ends.
+/// The expected end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ends {
-    Well,
-    /// With 0, and this on its stderr.
-    WellSaying(&'static str),
-    /// Otherwise, with this on its stderr.
-    Saying(&'static str),
+enum Outcome {
+    Success,
+    /// Exit code 0, and this text on stderr.
+    SuccessWith(&'static str),
+    /// Another exit code, and this text on stderr.
+    FailureWith(&'static str),
 }
-use Ends::{Saying, Well, WellSaying};
+use Outcome::{FailureWith, Success, SuccessWith};
 
 const FILE_IS_READ_ONLY: &str = "unable to unlink old '.mcp.json'";
 
-/// A command in a clean work tree of the branch that it began with.
+/// A command in a clean work tree of the first branch.
 struct Case {
     name: &'static str,
     script: &'static str,
-    /// With the work tree itself, where the other branch has other versions of protected files.
-    guarded: Ends,
+    /// On the work tree itself, if the other branch has other versions of protected files.
+    guarded: Outcome,
 }
 
 const fn case(name: &'static str, script: &'static str) -> Case {
-    Case { name, script, guarded: Well }
+    Case { name, script, guarded: Success }
 }
 
-const fn in_guarded(name: &'static str, script: &'static str, guarded: Ends) -> Case {
+const fn in_guarded(name: &'static str, script: &'static str, guarded: Outcome) -> Case {
     Case { name, script, guarded }
 }
 
@@ -67,11 +67,11 @@ const CASES: [Case; 24] = [
     ),
     case("worktree prune", "git worktree prune"),
     case("gc", "git gc -q --prune=now"),
-    in_guarded("cherry-pick", "git cherry-pick other", Saying(FILE_IS_READ_ONLY)),
-    in_guarded("merge", "git merge -q other -m merged", Saying(FILE_IS_READ_ONLY)),
-    in_guarded("rebase", "git rebase -q other", Saying(FILE_IS_READ_ONLY)),
-    // The last one: it leaves the work tree on the other branch.
-    in_guarded("switch", "git switch -q other", WellSaying(FILE_IS_READ_ONLY)),
+    in_guarded("cherry-pick", "git cherry-pick other", FailureWith(FILE_IS_READ_ONLY)),
+    in_guarded("merge", "git merge -q other -m merged", FailureWith(FILE_IS_READ_ONLY)),
+    in_guarded("rebase", "git rebase -q other", FailureWith(FILE_IS_READ_ONLY)),
+    // Must be last: it leaves the work tree on the other branch.
+    in_guarded("switch", "git switch -q other", SuccessWith(FILE_IS_READ_ONLY)),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ enum Kind {
     Submodule,
     /// A clone of a repository that tracks protected files.
     Guarded,
-    /// A linked work tree of such a one.
+    /// A linked work tree of such a clone.
     GuardedLinked,
 }
 
@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// Repositories of the host, of which one work tree is the project.
+/// Repositories of the host; one of their work trees is the project.
 struct Fixture {
     project: Project,
     folder: TempDir,
@@ -151,7 +151,7 @@ impl Fixture {
         self.folder.path().canonicalize().expect("a folder")
     }
 
-    /// What git of the host says in `folder`.
+    /// Runs `script` on the host in `folder`; returns its output.
     #[track_caller]
     fn host(&self, folder: &Path, script: &str) -> String {
         let mut command = Command::new("bash");
@@ -171,12 +171,12 @@ impl Fixture {
         self.sandbox(&["run", "--workspace", mode, "--", "bash", "-c", script])
     }
 
-    /// Runs all cases one after the other, and asserts how each ended.
-    fn day(&self, mode: &str, kind: Kind) -> Ended {
+    /// Runs all cases in sequence, and asserts their outcomes.
+    fn run_cases(&self, mode: &str, kind: Kind) -> Ended {
         let mut script = "branch=$(git branch --show-current)\n".to_owned();
         for (number, case) in CASES.iter().enumerate() {
             let begin = "git reset -q --hard start; git clean -qfd";
-            // The last one may leave its traces.
+            // The last case may leave its changes.
             let end = if number + 1 == CASES.len() { "" } else { "git switch -q $branch 2> /dev/null" };
             let report = format!("echo \"{number} $? $(tr '\\n' ' ' < /tmp/err)\"");
             let lines = [begin, &format!("(set -e; {}) > /tmp/out 2> /tmp/err", case.script), &report, end];
@@ -188,23 +188,23 @@ impl Fixture {
         for (case, line) in CASES.iter().zip(lines) {
             let (expected, ended) = match (mode, kind) {
                 ("direct", _) if kind.is_guarded() => (case.guarded, line),
-                _ => (Well, line),
+                _ => (Success, line),
             };
-            let mut words = ended.splitn(3, ' ').skip(1);
-            let (code, said) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            let mut fields = ended.splitn(3, ' ').skip(1);
+            let (code, stderr) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
             let is_as_expected = match expected {
-                Well => code == "0",
-                WellSaying(text) => code == "0" && said.contains(text),
-                Saying(text) => code != "0" && said.contains(text),
+                Success => code == "0",
+                SuccessWith(text) => code == "0" && stderr.contains(text),
+                FailureWith(text) => code != "0" && stderr.contains(text),
             };
             assert!(is_as_expected, "{kind:?} {mode} {}: {line}", case.name);
         }
         ended
     }
 
-    /// Asserts that the host's git finds everything as the task left it: on the other branch, with
-    /// a further one, but no further work tree.
-    fn assert_whole(&self, dirty: &str) {
+    /// Asserts that the host's git finds the state that the task left: the other branch, the branch
+    /// `inner`, but no additional work tree.
+    fn assert_imported(&self, dirty: &str) {
         let tree = &self.work_tree;
         assert_eq!(self.host(tree, "git branch --show-current"), "other\n");
         assert_eq!(self.host(tree, "git status --porcelain -uno"), dirty);
@@ -221,15 +221,15 @@ impl Fixture {
         assert!(!trees.contains("/inner\n") && !tree.join("inner/.git").exists(), "{trees}");
     }
 
-    /// What a day leaves to be decided: a work tree and an upstream branch.
-    fn assert_held(held: &Ended) {
+    /// Asserts that a work tree, a setting and an upstream branch are withheld.
+    fn assert_withheld(ended: &Ended) {
         for line in [
             "inner/.git: a git work tree",
             ".git/worktrees/inner: a new folder",
             ".git: user.name: unset -> \"X\"",
             ".merge: ",
         ] {
-            assert!(held.stderr.contains(line), "{line}: {held:?}");
+            assert!(ended.stderr.contains(line), "{line}: {ended:?}");
         }
     }
 }
@@ -238,18 +238,18 @@ impl Fixture {
 async fn everyday_git_commands_work_in_clones_and_linked_work_trees() {
     for kind in [Kind::Clone, Kind::Linked] {
         let fixture = Fixture::new(kind);
-        let ended = fixture.day("direct", kind);
+        let ended = fixture.run_cases("direct", kind);
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        let wrote: Vec<&str> = ended.stderr.split("the task wrote `").skip(1).collect();
-        let names: Vec<&str> = wrote.iter().filter_map(|rest| rest.split('`').next()).collect();
+        let reports: Vec<&str> = ended.stderr.split("the task wrote `").skip(1).collect();
+        let names: Vec<&str> = reports.iter().filter_map(|rest| rest.split('`').next()).collect();
         assert_eq!(names, ["inner/.git"], "{ended:?}");
         for line in ["worktrees/inner: a new folder", "user.name: unset -> \"X\"", ".merge: "] {
             assert!(ended.stderr.contains(line), "{line}: {ended:?}");
         }
         assert_eq!(fixture.host(&fixture.work_tree, "git config --local user.name || echo none"), "none\n");
-        fixture.assert_whole("");
+        fixture.assert_imported("");
         let fixture = Fixture::new(kind);
-        assert_eq!(fixture.day("copy", kind).code, Some(0));
+        assert_eq!(fixture.run_cases("copy", kind).code, Some(0));
         assert_eq!(
             fixture
                 .host(&fixture.work_tree, "git branch --show-current; git status --porcelain")
@@ -259,9 +259,9 @@ async fn everyday_git_commands_work_in_clones_and_linked_work_trees() {
         );
         let applied = fixture.sandbox(&["apply"]);
         assert_eq!(applied.code, Some(0), "{applied:?}");
-        Fixture::assert_held(&applied);
-        fixture.assert_whole("");
-        // With a word of a person's a setting comes, and git makes a work tree of the branch.
+        Fixture::assert_withheld(&applied);
+        fixture.assert_imported("");
+        // On request the setting is applied, and git creates a work tree of the branch.
         assert_eq!(fixture.host(&fixture.work_tree, "git config --local user.name || echo none"), "none\n");
         assert_eq!(fixture.sandbox(&["apply", "--git-config", "user.name"]).code, Some(0));
         assert_eq!(fixture.host(&fixture.work_tree, "git config --local user.name"), "X\n");
@@ -281,26 +281,27 @@ async fn everyday_git_commands_work_in_clones_and_linked_work_trees() {
 async fn git_commands_that_change_protected_files_fail_or_are_withheld() {
     for kind in [Kind::Guarded, Kind::GuardedLinked] {
         let fixture = Fixture::new(kind);
-        let ended = fixture.day("direct", kind);
+        let ended = fixture.run_cases("direct", kind);
         ended.fails(125, "but could not write them; unchanged: `.mcp.json`, `.vscode/settings.json`");
-        fixture.assert_whole(" M .mcp.json\n M .vscode/settings.json\n");
+        fixture.assert_imported(" M .mcp.json\n M .vscode/settings.json\n");
         fixture.host(&fixture.work_tree, "git restore .mcp.json .vscode; [ $(cat .mcp.json) = 2 ]");
 
         let fixture = Fixture::new(kind);
         let before = fixture.host(&fixture.work_tree, "git branch --show-current; git show-ref");
-        assert_eq!(fixture.day("copy", kind).code, Some(0));
-        let held = fixture.sandbox(&["apply"]);
-        assert!(held.code == Some(0) && held.stdout.is_empty(), "{held:?}");
-        assert!(held.stderr.contains("hint: changes of one git operation are not split"), "{held:?}");
+        assert_eq!(fixture.run_cases("copy", kind).code, Some(0));
+        let withheld = fixture.sandbox(&["apply"]);
+        assert!(withheld.code == Some(0) && withheld.stdout.is_empty(), "{withheld:?}");
+        let hint = "hint: changes of one git operation are not split";
+        assert!(withheld.stderr.contains(hint), "{withheld:?}");
         assert_eq!(fixture.host(&fixture.work_tree, "git branch --show-current; git show-ref"), before);
         assert_eq!(fixture.host(&fixture.work_tree, "git status --porcelain"), "");
         let applied = fixture.sandbox(&["apply", "--include-protected"]);
         assert_eq!(applied.code, Some(0), "{applied:?}");
-        fixture.assert_whole("");
+        fixture.assert_imported("");
     }
 }
 
-/// What git did not record is no part of a step: only that waits.
+/// A change outside of the commit is not part of it, so only that change is withheld.
 #[tokio::test(flavor = "multi_thread")]
 async fn uncommitted_protected_file_withholds_nothing_else() {
     let fixture = Fixture::new(Kind::Guarded);
@@ -319,7 +320,7 @@ async fn run_in_a_submodule_is_refused_and_works_in_the_outer_repository() {
             let ended = fixture.run(mode, case.script);
             ended.fails(125, "of a submodule: run in the repository that it is a part of");
             if case.name == "diff" {
-                // It is refused before anything of the task begins.
+                // One case is enough: the run is refused before its command starts.
                 break;
             }
         }
@@ -364,7 +365,7 @@ async fn work_trees_of_the_host_survive_a_prune() {
     }
 }
 
-/// A hook, settings and pointers that would make the host's git, or that of the next task, run
+/// A hook, settings and pointers that would make the git of the host or of the next task create
 /// `mark`.
 const PLANTS: &str = "cd /workspace; common=$(realpath $(git rev-parse --git-common-dir))
     plant() { printf '#!/bin/sh\\necho ran >> MARK\\n' > $1 && chmod +x $1; }
@@ -393,7 +394,7 @@ async fn hooks_and_settings_planted_by_a_task_never_run() {
             assert_held!(!next.stderr.contains("mark"), "{kind:?} {mode}: {next:?}");
             assert_eq!(next.code, Some(0), "{kind:?} {mode}: {next:?}");
 
-            // The control: a person takes the setting, or nothing is protected.
+            // The control: the user applies the setting, or nothing is protected.
             if mode == "copy" {
                 let taken = fixture.sandbox(&["apply", "--git-config", "core.hookspath"]);
                 assert_eq!(taken.code, Some(0), "{taken:?}");
@@ -416,8 +417,8 @@ async fn hooks_and_settings_planted_by_a_task_never_run() {
     }
 }
 
-/// Exit codes of attempts to lead the host's git elsewhere while the task runs, one a line, and a
-/// hook in a repository without its `HEAD`.
+/// Attempts to lead the host's git elsewhere while the task runs, whose exit codes it prints one per
+/// line, and a hook in a repository without `HEAD`.
 const REPLACEMENTS: &str = "common=$(realpath $(git rev-parse --git-common-dir))
     (echo ../../evil > $common/worktrees/elsewhere/commondir) 2> /dev/null; echo $?
     mv $common/worktrees/elsewhere $common/worktrees/x 2> /dev/null; echo $?
@@ -448,7 +449,7 @@ async fn pointers_of_host_work_trees_cannot_be_replaced() {
     }
 }
 
-/// Each run leaves what is harmless by itself.
+/// The changes of each run are harmless on their own.
 #[tokio::test(flavor = "multi_thread")]
 async fn repository_assembled_by_several_runs_on_a_copy_is_withheld() {
     let fixture = Fixture::new(Kind::Linked);
@@ -463,11 +464,11 @@ async fn repository_assembled_by_several_runs_on_a_copy_is_withheld() {
         let script = format!("common=$(realpath $(cut -d' ' -f2 .git)/../..); {script}");
         script.replace("MARK", &mark.display().to_string())
     };
-    let look = || {
+    let run_status = || {
         for folder in [fixture.work_tree.clone(), fixture.root().join("elsewhere")] {
             let mut status = Command::new("git");
             status.arg("status").current_dir(folder).env("HOME", fixture.home.path());
-            // It may fail, once it is led astray.
+            // It may fail in a manipulated repository.
             status.output().expect("git");
         }
     };
@@ -477,21 +478,21 @@ async fn repository_assembled_by_several_runs_on_a_copy_is_withheld() {
             let applied = fixture.sandbox(apply);
             assert_eq!(applied.code, Some(0), "{applied:?}");
         }
-        look();
+        run_status();
         assert_held!(!mark.exists(), "the host's git ran it");
     }
     fixture.host(&fixture.work_tree, &script(&runs.join("\n")));
-    look();
+    run_status();
     assert!(mark.exists(), "the control");
 }
 
-/// A task that could once write `.git` of a linked work tree gets no other repository of the user's
-/// with it.
+/// A task that could once write `.git` of a linked work tree gains access to no other repository of
+/// the user.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_tree_that_points_to_another_repository_is_refused() {
     let fixture = Fixture::new(Kind::Linked);
     let root = fixture.root().display().to_string();
-    let say = |text: &str| fs::write(fixture.work_tree.join(".git"), text).expect("a file");
+    let set_pointer = |text: &str| fs::write(fixture.work_tree.join(".git"), text).expect("a file");
     let own = fixture.host(&fixture.work_tree, "cat .git");
     fixture.host(
         &fixture.root(),
@@ -502,7 +503,7 @@ async fn work_tree_that_points_to_another_repository_is_refused() {
         (format!("gitdir: {root}/other/.git\n"), "which is not that of a linked work tree"),
         (format!("gitdir: {root}/m/.git/worktrees/elsewhere\n"), "which belongs to"),
     ] {
-        say(&text);
+        set_pointer(&text);
         for mode in ["direct", "copy"] {
             let ended = fixture.run(mode, "true");
             assert_held!(ended.code != Some(0), "{text}: {ended:?}");
@@ -510,7 +511,7 @@ async fn work_tree_that_points_to_another_repository_is_refused() {
             assert!(ended.stderr.contains("hint: "), "{ended:?}");
         }
     }
-    say(&own);
+    set_pointer(&own);
     fixture.run("direct", "echo gitdir: /x > .git").fails(1, "Read-only file system");
     assert_held!(fixture.host(&fixture.work_tree, "cat .git") == own, "it is read-only");
     assert_eq!(fixture.run("direct", "git status").code, Some(0), "the control");

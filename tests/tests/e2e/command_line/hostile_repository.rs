@@ -1,4 +1,4 @@
-//! A repository that somebody else made, in which the first command is run without any settings.
+//! The first command in a repository of somebody else, without settings of the user for it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -29,12 +29,12 @@ fn shell(machine: &Machine, script: &str) -> Ended {
 async fn settings_of_a_hostile_repository_grant_no_rights() {
     let machine = Machine::new().await;
     let file = machine.path("repository/.sandbox/sandbox.yaml");
-    // The user's own variable. The control: someone who trusts the file hands it over.
+    // A variable of the user. The control: trusting the file passes it on.
     write(&file, "env: {LEAKED: !env ANTHROPIC_API_KEY}\n");
     shell(&machine, "echo $LEAKED").fails(125, "are not trusted");
     let trusting = machine.ended(&["--trust", "run", "--", "sh", "-c", "echo $LEAKED"]);
     assert_eq!(trusting.stdout, format!("{KEY}\n"), "{trusting:?}");
-    // What the user trusts elsewhere.
+    // Trust in another project does not count.
     let other = machine.path("other");
     write(&other.join(".sandbox/sandbox.yaml"), "env: {LEAKED: !env ANTHROPIC_API_KEY}\n");
     let trust = machine.sandbox(&other, &["trust"]).env("ANTHROPIC_API_KEY", KEY).status();
@@ -42,7 +42,7 @@ async fn settings_of_a_hostile_repository_grant_no_rights() {
     fs::remove_file(&file).expect("our own file");
     symlink(other.join(".sandbox/sandbox.yaml"), &file).expect("a link");
     shell(&machine, "echo $LEAKED").fails(125, "is a symbolic link in a folder that tasks can write");
-    // A file without an end.
+    // A pipe never ends.
     fs::remove_file(&file).expect("our own file");
     assert!(Command::new("mkfifo").arg(&file).status().expect("mkfifo").success());
     shell(&machine, "true").fails(125, "is not a regular file");
@@ -64,7 +64,7 @@ async fn devcontainer_of_a_hostile_repository_runs_nothing_here() {
     let trusting = machine.ended(&["--trust", "run", "--", "sh", "-c", script]);
     assert_eq!(
         trusting.stdout, "/workspace\n2\n",
-        "no mount, no device, an interface and loopback: {trusting:?}"
+        "no mount, no device, one interface and loopback: {trusting:?}"
     );
     assert!(trusting.stderr.contains("ignored there: initializeCommand, mounts, runArgs"), "{trusting:?}");
     assert!(!marker.exists());
@@ -80,7 +80,7 @@ async fn hostile_git_folder_reaches_no_other_repository_and_runs_nothing_here() 
     let config = || fs::read_to_string(other.join(".git/config")).expect("a file");
     let before = config();
     let script = "git config user.name Mallory; git status";
-    // Its own configuration names programs. The control: git of the host runs them.
+    // Its configuration names programs. The control: the host's git runs them.
     git(&repository, &["config", "core.fsmonitor", &format!("touch '{}'; false", marker.display())]);
     git(&repository, &["config", "core.hooksPath", "hooks"]);
     write(
@@ -97,10 +97,10 @@ async fn hostile_git_folder_reaches_no_other_repository_and_runs_nothing_here() 
         .args(["-c", "core.fsmonitor=", "rev-list", "--count", "HEAD"])
         .current_dir(&repository)
         .output();
-    assert_eq!(log.expect("git").stdout, b"2\n", "both commits came");
+    assert_eq!(log.expect("git").stdout, b"2\n", "both commits were imported");
     git(&repository, &["status", "-s"]);
     assert!(marker.exists(), "the control");
-    // It is another repository's. The control: git of the host writes there.
+    // `.git` leads to another repository. The control: the host's git writes there.
     fs::remove_dir_all(repository.join(".git")).expect("our own folder");
     symlink(other.join(".git"), repository.join(".git")).expect("a link");
     assert_ne!(shell(&machine, script).code, Some(0));
@@ -126,7 +126,7 @@ async fn program_in_a_hostile_repository_is_not_run_as_the_agent() {
             machine.sandbox(&machine.path("repository"), &["agent", "--timeout", "300", "hello"]);
         command.env("ANTHROPIC_API_KEY", KEY).env("PATH", path).output().expect("the sandbox command").into()
     };
-    // It would answer nothing.
+    // As the agent, this program would answer nothing.
     fs::copy("/bin/true", bin.join("claude")).expect("a copy");
     for path in ["bin", ".", &bin.display().to_string()] {
         let ended = first(path);

@@ -1,4 +1,4 @@
-//! `image …`.
+//! `image`.
 
 use e2e_tests::setting::Setting;
 
@@ -35,11 +35,11 @@ async fn saved_image_is_loaded_without_a_rebuild() {
     let loaded = project.output(&["image", "load", "saved"]);
     assert!(tags.iter().all(|tag| loaded.stdout.contains(tag)), "{loaded:?}");
     let again = project.run("cat /stamp");
-    assert_eq!(again.stdout, stamp, "it was not built again: {again:?}");
+    assert_eq!(again.stdout, stamp, "it was not rebuilt: {again:?}");
     let rebuilt = project.output(&["run", "--max-image-age", "0", "--", "cat", "/stamp"]);
     assert!(
         rebuilt.code == Some(0) && rebuilt.stdout != stamp,
-        "the control: built again, it differs: {rebuilt:?}"
+        "the control: a rebuilt image differs: {rebuilt:?}"
     );
     project.output(&["image", "prune", "--max-image-age", "0"]);
 }

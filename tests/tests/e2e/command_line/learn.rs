@@ -1,4 +1,4 @@
-//! From an empty policy to one that is enough: `--audit`, `allowlist learn`, `packages`, `why`,
+//! From an empty policy to a sufficient one: `--audit`, `allowlist learn`, `packages`, `why`,
 //! `allow`, `deny` and `simulate`.
 
 use std::fs;
@@ -10,8 +10,7 @@ use serde_json::Value;
 
 use super::project::{Ended, Project, assert_nothing_left, config};
 
-/// Installs a package with each of the clients that people use most, from repositories that serve
-/// one.
+/// Installs a package with each of the most popular clients, from repositories that contain one.
 const INSTALL: &str = "set -e; export HOME=/tmp; cd /tmp
 pip install -q --break-system-packages --disable-pip-version-check --index-url https://pypi.test/simple --target /tmp/site demo
 PYTHONPATH=/tmp/site python3 -c 'import demo; print(demo.GREETING)'
@@ -35,7 +34,7 @@ cat /usr/share/demo/greeting
 
 const INSTALLED: &str = "demo from pip\ndemo from npm\ndemo from cargo\ndemo from apt\n";
 
-/// A project without an allowlist, whose other files are trusted, with the clients.
+/// A project with the clients, without an allowlist, whose other files are trusted.
 struct Clients {
     project: Project,
 }
@@ -44,8 +43,8 @@ impl Clients {
     fn new(prefix: &str) -> Self {
         let project = Project::with_prefix(prefix);
         fs::remove_file(project.path().join(".sandbox/network-allowlist.yaml")).expect("a file");
-        done(project.wary(&["trust"]));
-        // A compiler is not needed to fetch, and what fetches is one file.
+        succeed(project.wary(&["trust"]));
+        // Fetching needs no compiler, only the file `cargo`.
         let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().expect("a compiler");
         let sysroot = String::from_utf8(sysroot.stdout).expect("a path");
         let cargo = Path::new(sysroot.trim()).join("bin/cargo");
@@ -53,7 +52,7 @@ impl Clients {
         Self { project }
     }
 
-    /// Runs `script` with what the user trusted, and nothing else.
+    /// Runs `script` with only the files that the user trusted.
     fn run(&self, flags: &[&str], script: &str) -> Ended {
         let setting = Setting::of_this_run();
         let npm = format!("{}:/npm:ro", setting.npm.display());
@@ -64,7 +63,7 @@ impl Clients {
     }
 }
 
-fn done(mut command: Command) -> String {
+fn succeed(mut command: Command) -> String {
     let ended = Ended::from(command.output().expect("the sandbox command"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.stdout
@@ -77,32 +76,32 @@ async fn package_clients_work_with_rules_learnt_from_an_audit() {
     let project = &clients.project;
     let policy = project.path().join(".sandbox/network-allowlist.yaml");
 
-    // The control: without it, nothing is reached.
+    // The control: without an audit, nothing is reached.
     let refused = clients.run(&[], INSTALL);
     assert_ne!(refused.code, Some(0), "{refused:?}");
     assert!(!refused.stdout.contains("demo from"), "{refused:?}");
 
     let audited = clients.run(&["--audit"], INSTALL);
     assert_eq!((audited.code, audited.stdout.as_str()), (Some(0), INSTALLED), "{audited:?}");
-    let log = done(project.wary(&["logs"]));
+    let log = succeed(project.wary(&["logs"]));
     assert!(log.contains("\nPOLICY down -> down until 20"), "{log}");
     assert!(log.contains("demo-1.0.0.tgz -> 200 [shield: down]"), "{log}");
 
-    // Without a terminal and without --yes it is shown, and no more.
-    let shown = done(project.wary(&["allowlist", "learn"]));
+    // Without a terminal and without --yes the policy is only shown.
+    let shown = succeed(project.wary(&["allowlist", "learn"]));
     assert!(shown.contains("+  - {host: cargo.test, ") && !policy.exists(), "{shown}");
-    done(project.wary(&["allowlist", "learn", "--yes"]));
+    succeed(project.wary(&["allowlist", "learn", "--yes"]));
     let text = fs::read_to_string(&policy).expect("a policy");
     let rules = text.lines().filter(|line| line.starts_with("  - ")).count();
     assert!((4..=10).contains(&rules), "{text}");
 
     let installed = clients.run(&[], INSTALL);
     assert_eq!((installed.code, installed.stdout.as_str()), (Some(0), INSTALLED), "{installed:?}\n{text}");
-    let again = done(project.wary(&["allowlist", "learn", "--output", "json"]));
+    let again = succeed(project.wary(&["allowlist", "learn", "--output", "json"]));
     let again: Value = serde_json::from_str(&again).expect("JSON");
     assert_eq!(again["rules"], Value::Array(Vec::new()), "{again}");
 
-    // It is no more than what was seen.
+    // It allows only the observed requests.
     let other = clients.run(&[], "curl -s -o /dev/null -w '%{http_code}' https://npm.test/other");
     assert_eq!(other.stdout, "403", "{other:?}\n{text}");
     assert_nothing_left(prefix).await;
@@ -113,23 +112,22 @@ async fn audit_opens_only_public_hosts() {
     let prefix = "e2e-cli-audit";
     let clients = Clients::new(prefix);
     let project = &clients.project;
-    // An address is asked of the proxy: there is no route to it.
+    // Requests to addresses go through the proxy: there is no direct route.
     let ask = "get() { curl -s -o /dev/null -w '%{http_code} ' \"$@\"; }; get https://open.test/; get http://private.test/; \
                get -H 'Host: 169.254.169.254' http://open.test/latest/; get -H 'Host: 10.0.0.1' http://open.test/";
     let audited = clients.run(&["--audit"], ask);
     assert!(audited.stdout.starts_with("200 403 403 403 "), "{audited:?}");
     assert!(audited.stderr.contains("--audit: the task reaches any public host"), "{audited:?}");
-    // The control of what is learnt: these were asked for, and refused.
-    let log = done(project.wary(&["logs", "--blocked"]));
+    // The control for the learnt rules: these requests were made, and refused.
+    let log = succeed(project.wary(&["logs", "--blocked"]));
     assert!(log.contains("http://169.254.169.254/latest/ -> 403 [shield: down] [reason: address]"), "{log}");
     let learnt: Value =
-        serde_json::from_str(&done(project.wary(&["allowlist", "learn", "--output", "json", "--yes"])))
+        serde_json::from_str(&succeed(project.wary(&["allowlist", "learn", "--output", "json", "--yes"])))
             .expect("JSON");
     assert_eq!(learnt["rules"].as_array().map(Vec::len), Some(1), "{learnt}");
     assert_eq!(learnt["rules"][0]["rule"]["host"], "open.test");
 
-    // Without an audit they are refused for want of a rule; no rule is made for addresses all the
-    // same.
+    // Without an audit the reason is a missing rule; still no rule is learnt for addresses.
     let plain = clients.run(
         &["--allow", "other.test"],
         &format!("{ask}; curl -s https://other.test/; curl -s https://later.test/a"),
@@ -137,7 +135,8 @@ async fn audit_opens_only_public_hosts() {
     assert!(plain.stdout.starts_with("200 403 403 403 "), "{plain:?}");
     assert!(plain.stdout.contains("hello from other.test"), "{plain:?}");
     let learnt: Value =
-        serde_json::from_str(&done(project.wary(&["allowlist", "learn", "--output", "json"]))).expect("JSON");
+        serde_json::from_str(&succeed(project.wary(&["allowlist", "learn", "--output", "json"])))
+            .expect("JSON");
     let hosts: Vec<&Value> =
         learnt["rules"].as_array().expect("a list").iter().map(|rule| &rule["rule"]["host"]).collect();
     assert_eq!(hosts, ["later.test", "other.test", "private.test"], "{learnt}");
@@ -149,7 +148,7 @@ async fn audit_opens_only_public_hosts() {
         .collect();
     assert_eq!(left_out, ["http://169.254.169.254/latest/", "http://10.0.0.1/"], "{learnt}");
 
-    let why = done(project.wary(&["allowlist", "why"]));
+    let why = succeed(project.wary(&["allowlist", "why"]));
     assert!(
         why.contains("1 x GET https://later.test/a [reason: host]\n        later.test is not allowed"),
         "{why}"
@@ -169,20 +168,20 @@ async fn allow_and_deny_edit_the_policy_in_place() {
     let policy = ".sandbox/network-allowlist.yaml";
     let text = || fs::read_to_string(project.path().join(policy)).expect("a policy");
     project.write(policy, "# ours\ndomains:\n  - open.test  # for all\n");
-    done(project.wary(&["trust"]));
-    done(project.wary(&["allowlist", "allow", "GET", "https://api.test/v1?x=1"]));
-    done(project.wary(&["allowlist", "allow", "*.docs.test/guide/*"]));
+    succeed(project.wary(&["trust"]));
+    succeed(project.wary(&["allowlist", "allow", "GET", "https://api.test/v1?x=1"]));
+    succeed(project.wary(&["allowlist", "allow", "*.docs.test/guide/*"]));
     let expected = "# ours\ndomains:\n  - open.test  # for all\nurl_prefixes:\n  - {host: api.test, path: \"/v1[?]x=1\", methods: [GET]}\n  \
                     - {host: \"*.docs.test\", path: \"/guide/*\"}\n";
     assert_eq!(text(), expected);
-    let known = done(project.wary(&["allowlist", "allow", "open.test/x"]));
+    let known = succeed(project.wary(&["allowlist", "allow", "open.test/x"]));
     assert_eq!((known.as_str(), text().as_str()), ("already allowed by domains[0]: open.test\n", expected));
 
-    // What the command wrote is trusted as it was before; what another wrote is not.
+    // Changes of the command keep the trust in the file; those of others do not.
     let trusted = Ended::from(project.wary(&["run", "--", "true"]).output().expect("the sandbox command"));
     assert_eq!(trusted.code, Some(0), "{trusted:?}");
     project.append(policy, "  - {host: planted.test}\n");
-    done(project.wary(&["allowlist", "deny", "api.test"]));
+    succeed(project.wary(&["allowlist", "deny", "api.test"]));
     assert!(!text().contains("api.test"), "{}", text());
     Ended::from(project.wary(&["run", "--", "true"]).output().expect("the sandbox command"))
         .fails(125, "sandbox trust");
@@ -202,7 +201,7 @@ async fn package_rules_come_from_the_clients_of_the_image() {
     let policy = ".sandbox/network-allowlist.yaml";
     project.write(policy, "# ours\ndomains: []\n");
     project.write(".sandbox/sandbox.yaml", &config(prefix, "X").replace("image: X\n", ""));
-    // Whoever wrote the image may name anything.
+    // The author of the image may configure any URL.
     let pip =
         "[global]\nindex-url = https://pypi.test/simple\nextra-index-url = http://169.254.169.254/simple\n";
     project.write(".sandbox/container/pip.conf", pip);

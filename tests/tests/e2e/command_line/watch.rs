@@ -161,7 +161,7 @@ fn start(project: &Project) -> Run {
     project.write(PROGRAM, SCRIPT);
     let program = project.path().join(PROGRAM);
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("our own file");
-    Run::of(project.sandbox(&["run", "--workspace", "direct", "--", &format!("./{PROGRAM}")]))
+    Run::spawn(project.sandbox(&["run", "--workspace", "direct", "--", &format!("./{PROGRAM}")]))
 }
 
 fn allowlist(project: &Project) -> String {

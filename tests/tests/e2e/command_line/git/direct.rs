@@ -1,12 +1,12 @@
-//! What a task did in the repositories of the tree that it works on, when something goes wrong or
-//! on at the same time, or is new.
+//! Commits of a task that works on the tree itself, after failures, next to concurrent runs, and in
+//! new repositories.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
 
 use super::*;
 
-/// A run that did what its script says, and goes on when its input ends.
+/// A run that has executed its script, and ends when its stdin is closed.
 struct Running {
     child: Child,
     _output: BufReader<ChildStdout>,
@@ -24,7 +24,7 @@ impl Running {
         let mut line = String::new();
         output.read_line(&mut line).expect("a line");
         let running = Self { child, _output: output };
-        if line == "ready\n" { running } else { panic!("the task did not begin: {:?}", running.finish()) }
+        if line == "ready\n" { running } else { panic!("the script failed: {:?}", running.finish()) }
     }
 
     fn finish(self) -> Ended {
@@ -45,7 +45,10 @@ async fn commits_of_a_killed_run_are_imported_by_the_next_command() {
     let mut running = Running::start(&fixture, &commit("task"));
     running.child.kill().expect("our own child");
     running.child.wait().expect("our own child");
-    assert!(!fixture.host(&fixture.work_tree, NAMES).contains("task"), "the control: nothing came yet");
+    assert!(
+        !fixture.host(&fixture.work_tree, NAMES).contains("task"),
+        "the control: nothing is imported yet"
+    );
     let next = fixture.run("direct", "git log -1 --format=%s task");
     assert_eq!((next.code, next.stdout.as_str()), (Some(0), "task\n"), "{next:?}");
     assert!(next.stderr.contains("changes in repositories by a run that was killed"), "{next:?}");
@@ -53,7 +56,7 @@ async fn commits_of_a_killed_run_are_imported_by_the_next_command() {
         fixture.host(&fixture.work_tree, "git log -1 --format=%s task; git fsck --strict 2>&1"),
         "task\n"
     );
-    // Once.
+    // It is imported only once.
     let next = fixture.sandbox(&["clean"]);
     assert!(!next.stderr.contains("by a run that was killed"), "{next:?}");
 }
@@ -80,7 +83,7 @@ async fn concurrent_commits_of_two_runs_and_the_host_are_all_kept() {
         }
         let kept =
             names.lines().filter(|line| line.starts_with("sandbox/") && line.ends_with("/heads/first one"));
-        assert_eq!(kept.count(), 1, "{kind:?}: the other one's `first`: {names}");
+        assert_eq!(kept.count(), 1, "{kind:?}: the second run's `first`: {names}");
         assert_eq!(
             fixture.host(&fixture.work_tree, "git rev-parse HEAD host").lines().nth(1),
             head.lines().next()
@@ -101,7 +104,7 @@ async fn failed_import_is_an_error_and_succeeds_once_its_cause_is_gone() {
     ended.fails(125, "failed to import the task's changes");
     assert!(ended.stderr.contains("are kept in `"), "{ended:?}");
     fixture.host(&fixture.work_tree, "rm -r .git; mv ../other .git");
-    // One that took long to fail is nothing for a start.
+    // The start of a run does not retry an import that took long to fail.
     let kept_in = ended.stderr.split("are kept in `").nth(1).and_then(|rest| rest.split('`').next());
     fs::write(Path::new(kept_in.expect("a folder")).join("slow"), "").expect("a file");
     let next = fixture.run("direct", "true");

@@ -1,14 +1,14 @@
-//! What git in a task writes that would change what the host's git does: where work trees are, and
-//! settings. None of it is the host's before a person says so.
+//! Work trees and settings that git in a task writes and that would change the behaviour of the
+//! host's git: withheld until the user applies them.
 
 use super::*;
 
-/// Programs that the host's git runs by names that are relative to a work tree.
+/// Programs that the host's git runs by paths relative to a work tree.
 const HOST: &str = "mkdir .githooks tools; printf '#!/bin/sh\\nexit 0\\n' > .githooks/pre-commit; printf '#!/bin/sh\\nexit 1\\n' > tools/watch
     printf '#!/bin/sh\\ncat\\n' > tools/clean; chmod +x .githooks/* tools/*; echo '*.txt filter=f' > .gitattributes; git add .; git commit -qm programs
     git config core.hooksPath .githooks; git config core.fsmonitor tools/watch; git config filter.f.clean tools/clean; mkdir known";
 
-/// Work trees that a task adds, as git makes them, in new folders and in one that is there, and its
+/// Work trees that a task adds, with git and by hand, in new and existing folders, with the task's
 /// own programs in them.
 const WORK_TREES: &str = "evil() { (cd $1; mkdir -p .githooks tools; cp /workspace/.gitattributes .; echo x > x.txt
         for it in .githooks/pre-commit tools/watch tools/clean; do printf '#!/bin/sh\\ntouch MARKS/%s; cat\\n' $(basename $it) > $it; chmod +x $it; done); }
@@ -19,7 +19,7 @@ const WORK_TREES: &str = "evil() { (cd $1; mkdir -p .githooks tools; cp /workspa
 
 const FOLDERS: [&str; 5] = ["inner", "deep/er", "known", "new", "abs"];
 
-/// What a person does in a folder; it may fail there.
+/// Commands of a user in a folder; they may fail.
 const USE: &str = "git status -s; git add -A .; git commit -qm host --allow-empty; git worktree repair";
 
 /// The programs of the task that the host's git ran, in order.
@@ -52,7 +52,7 @@ async fn work_tree_added_by_a_task_runs_no_programs_on_the_host() {
             let root =
                 if kind == Kind::Clone { fixture.work_tree.display().to_string() } else { String::new() };
             let script = WORK_TREES.replace("MARKS", &marks).replace("ROOT", &root);
-            // All of what was moved away is listed.
+            // `-v` lists everything that was moved away.
             let mut ended =
                 fixture.sandbox(&["-v", "run", "--workspace", mode, "--", "bash", "-ec", &script]);
             assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -62,27 +62,27 @@ async fn work_tree_added_by_a_task_runs_no_programs_on_the_host() {
             }
             assert_eq!(ran(&fixture, &FOLDERS), [""; 0], "{kind:?} {mode}");
             for folder in FOLDERS {
-                let said = if mode == "direct" {
+                let report = if mode == "direct" {
                     format!("the task wrote `{folder}/.git`")
                 } else {
                     format!("{folder}/.git: ")
                 };
-                assert!(ended.stderr.contains(&said), "{kind:?} {mode}: {said}: {ended:?}");
+                assert!(ended.stderr.contains(&report), "{kind:?} {mode}: {report}: {ended:?}");
                 assert!(
                     fixture.work_tree.join(folder).join("x.txt").exists(),
-                    "the control: its files are there"
+                    "the control: the files are there"
                 );
                 assert!(!fixture.work_tree.join(folder).join(".git").exists(), "{kind:?} {mode} {folder}");
             }
             let trees = fixture.host(&fixture.work_tree, "git worktree list --porcelain");
             assert!(!FOLDERS.iter().any(|folder| trees.contains(&format!("/{folder}\n"))), "{trees}");
-            // The branches are there, and the one command makes a work tree of them.
+            // The branch is there, and the host can create a work tree of it.
             fixture.host(
                 &fixture.work_tree,
                 "git worktree prune; git worktree add -q ../own inner; git -C ../own status",
             );
 
-            // A person's word makes none of them a work tree; the control is a pointer by hand.
+            // Even --include-protected makes none of them a work tree. The control: a manual pointer.
             fixture.sandbox(&["apply", "--include-protected"]);
             assert_eq!(ran(&fixture, &FOLDERS), [""; 0], "{kind:?} {mode}");
             fixture
@@ -93,8 +93,8 @@ async fn work_tree_added_by_a_task_runs_no_programs_on_the_host() {
     }
 }
 
-/// A linked work tree that the host has in the tree is what it was, whatever git in the task makes
-/// of it.
+/// A linked work tree of the host inside the tree stays unchanged, whatever git in the task does to
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn host_work_trees_in_the_tree_keep_their_pointers() {
     let attempts = [
@@ -103,7 +103,7 @@ async fn host_work_trees_in_the_tree_keep_their_pointers() {
         ("rm inner/.git; mkdir inner/.git; cp -r .git/HEAD .git/objects .git/refs inner/.git", true),
         ("echo ROOT/src/.git > .git/worktrees/inner/gitdir", true),
         ("git worktree repair inner; git -C inner status", true),
-        // Without its folder there is nothing to put a pointer into.
+        // Without its folder there is no pointer to restore.
         ("mv inner moved; git worktree repair moved || true", false),
     ];
     for (attempt, is_there) in attempts {
@@ -126,7 +126,7 @@ async fn host_work_trees_in_the_tree_keep_their_pointers() {
             assert_eq!(
                 ["withheld", "not imported:", "the task wrote"]
                     .iter()
-                    .any(|said| ended.stderr.contains(said)),
+                    .any(|report| ended.stderr.contains(report)),
                 attempt != "true",
                 "{attempt} {mode}: {ended:?}"
             );
@@ -140,7 +140,7 @@ async fn host_work_trees_in_the_tree_keep_their_pointers() {
     }
 }
 
-/// What an agent does with `git config` and with `push -u`, and where the host pushes then.
+/// Settings that an agent writes with `git config` and `push -u`: they change where the host pushes.
 const SETTINGS: &str = "echo n > n; git add n; git commit -qm n; git push -q -u origin HEAD:pushed
     git config remote.origin.pushurl EVIL; git config remote.origin.url EVIL; git config remote.origin.mirror true
     git config --add remote.origin.fetch +refs/heads/*:refs/heads/*; git config remote.origin.push '+refs/*:refs/*'
@@ -174,7 +174,7 @@ async fn git_settings_of_a_task_are_withheld_and_listed_one_by_one() {
             assert!(ended.stderr.contains(&line), "{kind:?}: {line}: {ended:?}");
             assert!(diff.stdout.contains(&line), "{kind:?}: {line}: {diff:?}");
         }
-        assert!(!diff.stdout.contains("core.bare"), "what is as it was is not listed: {diff:?}");
+        assert!(!diff.stdout.contains("core.bare"), "an unchanged setting is not listed: {diff:?}");
         let changes = fixture.sandbox(&["diff", "--output", "json"]).json();
         let settings = &changes["git"]["settings"];
         let url = settings.as_array().and_then(|all| all.iter().find(|it| it["key"] == "remote.origin.url"));
@@ -189,7 +189,7 @@ async fn git_settings_of_a_task_are_withheld_and_listed_one_by_one() {
         };
         assert_eq!(pushed(&fixture), "");
         assert!(fixture.host(&fixture.root(), "git -C origin for-each-ref").contains("refs/heads/later"));
-        // Not with all files that are withheld, but one by one.
+        // Settings are applied one by one, not together with withheld files.
         let all = fixture.sandbox(&["apply", "--include-protected", "--force"]);
         assert_eq!(all.code, Some(0), "{all:?}");
         assert_eq!(pushed(&fixture), "");
@@ -202,7 +202,7 @@ async fn git_settings_of_a_task_are_withheld_and_listed_one_by_one() {
     }
 }
 
-/// It is made anew, of its commits alone, once a person says so. Its files do not wait.
+/// When the user applies it, it is recreated from its commits alone. The files are not withheld.
 #[tokio::test(flavor = "multi_thread")]
 async fn repository_created_by_a_task_is_withheld_as_a_whole() {
     let project = Project::new();
