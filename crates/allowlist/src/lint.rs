@@ -284,7 +284,7 @@ fn method_pitfall(rule: &UrlRule) -> Option<String> {
 }
 
 pub(crate) fn covers_rule(wide: &UrlRule, narrow: &UrlRule) -> bool {
-    wide.allows_what(narrow)
+    wide.allows_all_of(narrow)
         && covers_host(wide.host(), narrow.host())
         && (wide.path().covers_every_path() || covers(wide.path().pattern(), narrow.path().pattern()))
 }

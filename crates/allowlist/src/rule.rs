@@ -251,7 +251,7 @@ impl UrlRule {
     }
 
     /// Whether it allows every request to a common path that `other` allows.
-    pub(crate) fn allows_what(&self, other: &Self) -> bool {
+    pub(crate) fn allows_all_of(&self, other: &Self) -> bool {
         match (&self.allowed, &other.allowed) {
             (Allowed::Everything, Allowed::Methods(_)) => true,
             (Allowed::Methods(wide), Allowed::Methods(narrow)) => {

@@ -30,9 +30,9 @@ const MOST_FILES: usize = 100_000;
 impl Snapshot {
     /// Freezes the refs, `HEAD`, index, stashes and a merge in progress of the host's repository
     /// for a task: it copies them to the folder `upper`, and takes the snapshot from these copies.
-    /// An overlay over the repository with `upper` as its upper layer shows them, whatever the host
-    /// does. Each existing pack gets a `.keep`, so that `git gc` in the task packs only new
-    /// objects, and not the whole history.
+    /// An overlay over the repository with `upper` as its upper layer shows them, regardless of
+    /// changes on the host. Each existing pack gets a `.keep`, so that `git gc` in the task packs
+    /// only new objects, and not the whole history.
     ///
     /// # Errors
     ///

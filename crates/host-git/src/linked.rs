@@ -18,10 +18,10 @@ use crate::{Error, Limits};
 
 /// The main work tree of a repository of this user.
 ///
-/// A linked work tree ([`add`](Self::add)) is what `git worktree add` makes, with one difference:
-/// its files are written by a git that has another configuration, of ours. No hook, filter or
-/// monitor runs, whatever the repository's configuration and what that includes say. So files of
-/// Git LFS are pointers, and settings such as `core.autocrlf` have no effect.
+/// [`add`](Self::add) creates a linked work tree like `git worktree add`, with one difference: its
+/// files are written by a git with a configuration of ours. No hook, filter or monitor runs, even
+/// if the repository's configuration, or a file that it includes, names one. So files of Git LFS
+/// are pointers, and settings such as `core.autocrlf` have no effect.
 #[derive(Debug)]
 pub struct MainWorkTree {
     path: PathBuf,
@@ -113,7 +113,7 @@ impl MainWorkTree {
         written.map(|()| existing.map(|id| id.as_str().to_owned()))
     }
 
-    /// Refuses what a work tree cannot be made of.
+    /// Refuses repositories and names from which no work tree can be created.
     fn refuse(&self, git: &Git<'_>, branch: &str, name: &RefName) -> Result<(), Error> {
         let common = self.host.reached();
         let is_there = |inner: &Path| common.join(inner).symlink_metadata().is_ok();

@@ -1,4 +1,4 @@
-//! The error of a command, and what to do about it.
+//! The error of a command, and a hint.
 
 use std::error::Error;
 use std::fmt;
@@ -43,7 +43,7 @@ impl Failure {
         move |error| Self::of(error.into().context(format!("failed to {operation}")))
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }

@@ -292,7 +292,7 @@ impl Printer {
         ));
     }
 
-    /// Prints what to do about the previous message.
+    /// Prints a hint for the previous message.
     pub(crate) fn hint(self, text: impl Display) {
         to_stderr(&format!(
             "{} {}\n",

@@ -358,7 +358,7 @@ pub(crate) async fn settled(
     Ok(Some(copy))
 }
 
-/// The error of a refused apply, with what to do about it.
+/// The error of a refused apply, with a hint.
 pub(crate) fn explained(error: WorkspaceError) -> Failure {
     let hint = match error {
         WorkspaceError::Conflict { .. } => Some(

@@ -1,10 +1,10 @@
 //! Bare repositories of the host that tasks fetch from and push to, and mirrors of upstreams.
 //!
 //! In a task a repository is `http://gate/NAME.git`, served by `git http-backend` of the host (git
-//! 2.32 or later) over a socket that only the task's proxy sees. The allowlist decides what may be
-//! fetched and pushed. No hooks run, and refs that a push rewrites or deletes are kept below
-//! `refs/sandbox/backup/`. On the host the repository is at [`Repository::path`], from where `git
-//! fetch` gets what a task pushed.
+//! 2.32 or later) over a socket that only the task's proxy sees. The allowlist decides which
+//! fetches and pushes are permitted. No hooks run, and refs that a push rewrites or deletes are
+//! kept below `refs/sandbox/backup/`. On the host the repository is at [`Repository::path`], from
+//! where `git fetch` gets the commits of a task.
 //!
 //! ```
 //! use sandbox::gate::Rewrites;

@@ -35,7 +35,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Connects to the engine, removes what dead instances left, and prepares the resources that
+    /// Connects to the engine, removes leftovers of dead instances, and prepares the resources that
     /// all tasks share: the proxy's image, the root authority and the egress network. With
     /// [`SandboxConfig::on_demand`] it only connects.
     ///
@@ -45,7 +45,7 @@ impl Sandbox {
     ///
     /// When the configuration is invalid, the engine is unreachable or too old, `state_dir` is not
     /// writable, or a shared resource cannot be prepared. Only the proxy's image then remains on
-    /// the engine. If the future is dropped, the next sweep removes what it left.
+    /// the engine. If the future is dropped, the next sweep removes its leftovers.
     pub async fn start(config: SandboxConfig) -> Result<Self, SandboxError> {
         config.validate()?;
         let on_demand = config.on_demand;
@@ -109,7 +109,7 @@ impl Sandbox {
     }
 
     /// Finds the image that tasks run in. Builds it unless there is one of the same content that is
-    /// recent enough. For what the steps of a build may reach, see [`ImageSource::with_network`].
+    /// recent enough. For the network access of build steps, see [`ImageSource::with_network`].
     ///
     /// # Errors
     ///
@@ -216,9 +216,9 @@ impl Sandbox {
         Ok(image_store::prune(self.shared.engine()?, self.shared.prefix(), age).await?)
     }
 
-    /// Removes what [`Sandbox::ensure_image`] built for `source`, and returns the tags that
-    /// existed. An image that was not built here is kept; only the layer that was added to it is
-    /// removed.
+    /// Removes the images that [`Sandbox::ensure_image`] built for `source`, and returns the tags
+    /// that existed. An image that was not built here is kept; only the layer that was added to it
+    /// is removed.
     ///
     /// # Errors
     ///
@@ -312,7 +312,7 @@ impl Sandbox {
         Ok(egress::stray_bridges(self.shared.engine()?).await?)
     }
 
-    /// Removes what dead instances left, and the egress network when no instance uses it.
+    /// Removes leftovers of dead instances, and the egress network when no instance uses it.
     /// [`Sandbox::start`] does only the former.
     ///
     /// # Errors
@@ -339,7 +339,7 @@ impl Sandbox {
         Ok(report)
     }
 
-    /// Removes what dead instances left.
+    /// Removes leftovers of dead instances.
     async fn remove_leftovers(&self, patience: Patience) -> Result<SweepReport, SandboxError> {
         self.shared.remove_old_files();
         let Ok(engine) = self.shared.engine() else {

@@ -180,7 +180,7 @@ impl<'a> ErrorReport<'a> {
     }
 }
 
-/// The status of a text such as `API Error: 529 Overloaded`, and what follows it.
+/// The status of a text such as `API Error: 529 Overloaded`, and the rest of the text.
 fn leading_status(text: &str) -> Option<(u16, &str)> {
     let text = text.strip_prefix("Failed to authenticate. ").unwrap_or(text);
     let (digits, rest) = text.strip_prefix("API Error: ")?.split_at_checked(3)?;

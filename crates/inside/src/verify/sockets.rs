@@ -1,4 +1,4 @@
-//! Reachable sockets of engines. An engine answers on its socket, whatever its path.
+//! Reachable sockets of engines. An engine answers on its socket at any path.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};

@@ -120,7 +120,7 @@ impl Asked {
         self.answer(if self.is_v4() { v4 } else { v6 })
     }
 
-    /// An answer that announces `answers` records, whatever `section` holds.
+    /// An answer that announces `answers` records, regardless of the content of `section`.
     pub(super) fn raw(&self, answers: u16, section: &[u8]) -> Vec<u8> {
         self.message(0, answers, section)
     }

@@ -40,7 +40,7 @@ impl Ancestry {
         }
     }
 
-    /// Treats this commit as one without parents, whatever it contains.
+    /// Treats this commit as one without parents, regardless of its content.
     pub(super) fn cut(&mut self, commit: Id) {
         self.parents.insert(commit, Box::default());
         self.graph_bytes += ENTRY;

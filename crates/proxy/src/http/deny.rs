@@ -16,7 +16,8 @@ use crate::upstream::UpstreamError;
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
 const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
-/// The type of the response to a push, which git's client reads whatever its content.
+/// The type of the response to a push. Git's client reads a response of this type, regardless of
+/// its content.
 const PUSH_RESULT: &str = "application/x-git-receive-pack-result";
 /// Opens the message of a refusal that only the operator can change: an agent that takes it for a
 /// network error tries again.

@@ -24,13 +24,13 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 ///
 /// # Panics
 ///
-/// If the split changes what passes, or if something passes that was not sent.
+/// If the split changes the forwarded bytes, or if bytes are forwarded that were not sent.
 pub fn request_head(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();
     let bytes = input.rest();
     let whole = through(vec![bytes]);
-    assert_eq!(through(pieces(bytes, &sizes)), whole, "the split changes what passes");
+    assert_eq!(through(pieces(bytes, &sizes)), whole, "the split changes the forwarded bytes");
     let (passed, end) = whole;
     if end != End::Refused {
         // Empty lines before a head are dropped, and some characters of a query are

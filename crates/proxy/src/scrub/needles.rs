@@ -281,7 +281,7 @@ fn put(output: &mut BytesMut, found: &Match<'_>, text: &[u8], length: Length) {
     put_part(output, kept, done..room);
 }
 
-/// Writes a part of `text`, with asterisks for what is beyond its end.
+/// Writes a part of `text`, with asterisks for the bytes beyond its end.
 fn put_part(output: &mut BytesMut, text: &[u8], part: Range<usize>) {
     let there = part.end.min(text.len());
     let taken = text.get(part.start.min(there)..there).unwrap_or_default();

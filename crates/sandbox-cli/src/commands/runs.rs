@@ -106,7 +106,7 @@ pub(crate) async fn wait(args: &WaitArgs, places: &Places, printer: Printer) -> 
     }
 }
 
-/// Removes what is kept of runs that have ended.
+/// Removes the folders of runs that have ended.
 pub(crate) fn rm(args: &RunsArg, places: &Places, printer: Printer) -> Result<ExitStatus, Failure> {
     let folders = named(args, places)?;
     for folder in &folders {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_ended_is_what_its_folder_has() {
+    fn ended_run_is_read_from_its_folder() {
         let logs = tempfile::tempdir().unwrap();
         let folder = logs.path().join("p-1/19700101T000001.500000-aa01");
         fs::create_dir_all(&folder).unwrap();

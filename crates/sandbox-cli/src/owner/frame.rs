@@ -12,11 +12,11 @@ pub(crate) const LONGEST: usize = 64 * 1024;
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// To the run: what was typed.
+    /// To the run: typed input.
     Typed(Vec<u8>),
     /// To the run: the size of the terminal of the one who types.
     Size(TerminalSize),
-    /// Of the run: what its program wrote to stdout, or to its terminal.
+    /// Of the run: output of its program to stdout, or to its terminal.
     Output(Vec<u8>),
     /// Of the run: the same to stderr, and messages of the sandbox.
     Message(Vec<u8>),

@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_prefix_is_that_of_the_library() {
+    fn default_prefix_is_that_of_the_library() {
         let config = SandboxConfig::new(sandbox::EngineAddress::unix("/x"), "/y");
         assert_eq!(config.prefix, DEFAULT_PREFIX);
     }

@@ -1,7 +1,7 @@
 //! The files of a project that the user reviewed: settings that a task could have written are
 //! obeyed only after the user trusted exactly these bytes.
 //!
-//! [`Rights`] are the lines of what a file lets a run do, [`Store`] keeps the trusted ones, and
+//! [`Rights`] lists the rights that a file gives to a run, [`Store`] keeps the trusted ones, and
 //! [`Changes`] compares others with them.
 
 mod amount;

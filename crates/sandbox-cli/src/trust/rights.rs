@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::printer::sanitize_line;
 
-/// Lines of what a run may do. No name in them can add or break a line. Sorted, without duplicates.
+/// The rights of a run, one per line. No name in them can add or break a line. Sorted, without
+/// duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     lines: BTreeSet<String>,

@@ -5,9 +5,9 @@
 //! without the engine's cache, and an overlay is always built on the current lower layer. Builds of
 //! one tag are serialized, also across processes; different tags are built concurrently.
 //!
-//! The steps of a build reach nothing, or what an allowlist permits (`steps`). The engine does the
-//! rest of a build, on its host's network: it pulls base images, whose authors are trusted;
-//! everything else that it would do there is refused (`dockerfile`).
+//! The steps of a build reach nothing, or the hosts that an allowlist permits (`steps`). The engine
+//! does the rest of a build, on its host's network: it pulls base images, whose authors are
+//! trusted; everything else that it would do there is refused (`dockerfile`).
 
 mod archive;
 mod build_context;

@@ -177,7 +177,7 @@ async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<Engi
         }
     }
     if !removed_ids.is_empty() {
-        // A panic there must not hide the report of what was removed.
+        // A panic there must not hide the report of the removals.
         let _ = tokio::task::spawn_blocking(move || processes::kill_leftovers(&removed_ids)).await;
     }
     (report, first_error)

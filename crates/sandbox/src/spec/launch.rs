@@ -291,8 +291,8 @@ impl Launch {
         self.mounts.iter().any(|mount| Path::new(mount.container_path()) == Path::new(target))
     }
 
-    /// Refuses mounts at or above `owned`, which would hide what the sandbox puts there, and below
-    /// it, which would change it.
+    /// Refuses mounts at or above `owned`, which would hide the sandbox's own files there, and
+    /// below it, which would change them.
     pub(super) fn refuse_shadowing(&self, owned: &str) -> Result<(), InvalidSpec> {
         let owned_path = Path::new(owned);
         let shadows = |mount: &&Mount| {

@@ -45,7 +45,7 @@ pub(crate) async fn both<C>(
     }
 }
 
-/// Logs what could not be removed.
+/// Logs a failed removal.
 pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
     if let Err(error) = removal {
         let error: SandboxError = error.into();

@@ -138,7 +138,7 @@ fn apply_within(
         notes::forget(folder)?;
         return Ok(Applied { git: git(Vec::new()), ..Applied::default() });
     }
-    // The tree is unchanged up to here, whatever was refused.
+    // The tree is unchanged up to here, even if changes were refused.
     let steps = plan(from, &applied);
     room::needed(&from.upper, &from.host, &applied)
         .and_then(|needed| room::check(needed, free))

@@ -95,7 +95,7 @@ pub(super) fn help(area: Rect, buffer: &mut Buffer) {
 }
 
 /// The question with all its details. Returns whether there is room for it: the user can only agree
-/// to what is shown in full.
+/// to a question that is shown in full.
 pub(super) fn confirmation(confirmation: &Confirmation, area: Rect, buffer: &mut Buffer) -> bool {
     let Some(choice) = confirmation.choices.get(confirmation.chosen) else { return false };
     let columns = usize::from(area.width.saturating_sub(10)).min(90);

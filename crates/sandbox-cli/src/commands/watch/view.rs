@@ -310,7 +310,7 @@ fn selected(state: &State, area: Rect, at: u16, buffer: &mut Buffer) {
     }
 }
 
-/// The result of a request, the reason, and what to do about it.
+/// The result of a request, the reason, and a hint.
 fn explanation(state: &State, row: &Row) -> String {
     let policy = state.chosen_run().and_then(|run| run.report.policy.as_ref());
     if let (Mark::Blocked | Mark::ShieldDown, Some(asked), Some(policy)) = (row.mark, &row.asked, policy) {

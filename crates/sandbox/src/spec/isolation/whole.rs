@@ -267,7 +267,8 @@ impl Isolation {
         self
     }
 
-    /// Fills in what follows from `image_user`, the user of the image, and from `mounts`.
+    /// Fills in the settings that follow from `image_user`, the user of the image, and from
+    /// `mounts`.
     #[must_use]
     pub(crate) fn resolved(mut self, image_user: &str, mounts: &[Mount]) -> Self {
         let user = self.user.as_deref().unwrap_or(image_user);

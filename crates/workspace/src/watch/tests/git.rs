@@ -234,7 +234,7 @@ const OF_POINTERS: [Case; 18] = [
     ),
     ("one that is left alone", linked, |fixture| fixture.write("w/a", "x"), &[]),
     (
-        "one that is said to be another repository's",
+        "one that names another repository",
         |fixture| {
             for name in ["HEAD", "objects/x", "refs/x"] {
                 fixture.write(&format!(".git/modules/m/{name}"), "x");
@@ -247,7 +247,7 @@ const OF_POINTERS: [Case; 18] = [
         &[".git/worktrees/w/commondir"],
     ),
     (
-        "one that is said to be elsewhere",
+        "one that names another place",
         nothing,
         |fixture| {
             fixture.write(".git/worktrees/w/HEAD", "x");
