@@ -1,8 +1,8 @@
 //! The mark of a test that observed a successful attack.
 
 /// Like `assert!`, for containment: `$condition` is false only if an attack succeeded. A panic that
-/// begins with `breach: ` is final, while any other failed test gets a second try. Do not use it for
-/// controls, or to assert that a feature works.
+/// begins with `breach: ` is final, while any other failed test gets a second try. Do not use it
+/// for controls, or to assert that a feature works.
 #[macro_export]
 macro_rules! assert_held {
     ($condition:expr, $($message:tt)+) => {

@@ -417,8 +417,8 @@ async fn hooks_and_settings_planted_by_a_task_never_run() {
     }
 }
 
-/// Attempts to lead the host's git elsewhere while the task runs, whose exit codes it prints one per
-/// line, and a hook in a repository without `HEAD`.
+/// Attempts to lead the host's git elsewhere while the task runs, each of which prints its exit
+/// code, and a hook in a repository without `HEAD`.
 const REPLACEMENTS: &str = "common=$(realpath $(git rev-parse --git-common-dir))
     (echo ../../evil > $common/worktrees/elsewhere/commondir) 2> /dev/null; echo $?
     mv $common/worktrees/elsewhere $common/worktrees/x 2> /dev/null; echo $?

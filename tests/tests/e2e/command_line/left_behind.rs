@@ -1,6 +1,6 @@
-//! What a run leaves in the work tree is hostile to the next one: links, pipes, rewritten settings,
-//! archives. Each test has a control in which the same attempt succeeds where no task could have
-//! made it, or where the user agreed to it.
+//! Files that a run leaves in the work tree and that are hostile to the next one: links, pipes,
+//! rewritten settings, archives. Each test has a control, in which the same attempt succeeds
+//! because no task could have made it, or because the user agreed to it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 
 use super::project::{Ended, Project};
 
-/// Many times what a command takes that refuses to start.
-const AT_ONCE: &str = "60";
+/// Seconds; far longer than a command takes to refuse to start.
+const REFUSAL_TIMEOUT: &str = "60";
 
-/// A folder of the host with something in it that no task may read or change.
+/// A folder of the host with a file that no task may read or change.
 fn secrets() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("key"), "host-only\n").expect("a file");
@@ -27,11 +27,11 @@ fn untouched(folder: &TempDir) -> bool {
     names == 1 && fs::read_to_string(folder.path().join("key")).is_ok_and(|text| text == "host-only\n")
 }
 
-/// The command, which is killed where it hangs.
-fn ended(project: &Project, arguments: &[&str]) -> Ended {
+/// Runs the command, which is killed if it hangs.
+fn run_bounded(project: &Project, arguments: &[&str]) -> Ended {
     let command = project.sandbox(arguments);
     let mut timed = std::process::Command::new("timeout");
-    timed.args(["--signal=KILL", AT_ONCE]).arg(command.get_program()).args(command.get_args());
+    timed.args(["--signal=KILL", REFUSAL_TIMEOUT]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
         timed.current_dir(folder);
     }
@@ -44,10 +44,10 @@ fn ended(project: &Project, arguments: &[&str]) -> Ended {
     timed.stdin(std::process::Stdio::null()).output().expect("the sandbox command").into()
 }
 
-/// Whether it was refused, and for that. That it ran is a breach.
+/// Whether the command was refused for this reason. If it ran, that is a breach.
 #[track_caller]
 fn is_refused(ended: &Ended, why: &str) -> bool {
-    assert_held!(ended.code != Some(0), "what must be refused ran: {ended:?}");
+    assert_held!(ended.code != Some(0), "the command was not refused: {ended:?}");
     ended.code == Some(125) && ended.stderr.contains(why)
 }
 
@@ -61,7 +61,7 @@ async fn mounted_folder_replaced_by_a_link_is_refused() {
     let next = project.run("cat /cache/key; echo x > /cache/by-task");
     assert_held!(!next.stdout.contains("host-only") && untouched(&secrets), "{next:?}");
     assert!(is_refused(&next, "symbolic link in a folder that tasks can write"), "{next:?}");
-    // The control: the same link where no task can write is the user's own.
+    // The control: where no task can write, the same link is the user's own.
     let own = tempfile::tempdir().expect("a folder");
     symlink(secrets.path(), own.path().join("cache")).expect("a link");
     let mount = format!("{}/cache:/own:ro", own.path().display());
@@ -91,7 +91,7 @@ async fn logs_at_symbolic_and_hard_links_are_refused() {
         assert!(is_refused(&next, "in a folder that tasks can write"), "{flags:?}: {next:?}");
     }
     assert_held!(untouched(&secrets), "a log was written through a link");
-    // The control: a link of the user's own is followed.
+    // The control: a link that the user made is followed.
     let own = tempfile::tempdir().expect("a folder");
     symlink(&victim, own.path().join("net.log")).expect("a link");
     let log = own.path().join("net.log").display().to_string();
@@ -116,16 +116,16 @@ async fn pipe_instead_of_a_file_is_refused_without_hanging() {
         &["allowlist", "lint", "--allowlist", "pipe"],
         &["config", "check", "--config", "pipe"],
     ] {
-        let next = ended(&project, arguments);
+        let next = run_bounded(&project, arguments);
         assert!(
             matches!(next.code, Some(1 | 125)) && next.stderr.contains("not a regular file")
                 || next.stdout.contains("not a regular file"),
             "{arguments:?}: {next:?}"
         );
     }
-    // The control: what is a file is read.
+    // The control: a regular file is read.
     project.write("policy.yaml", "domains: []\n");
-    let control = ended(&project, &["run", "--allowlist", "policy.yaml", "--", "true"]);
+    let control = run_bounded(&project, &["run", "--allowlist", "policy.yaml", "--", "true"]);
     assert_eq!(control.code, Some(0), "{control:?}");
 }
 
@@ -137,7 +137,7 @@ async fn settings_behind_a_link_in_the_tree_are_refused() {
     symlink("conf", &folder).expect("a link");
     let refused = project.run("true");
     assert!(is_refused(&refused, "symbolic link in a folder that tasks can write"), "{refused:?}");
-    // The control: the same settings in their own place.
+    // The control: the same settings in the expected place.
     fs::remove_file(&folder).expect("a link");
     fs::rename(project.path().join("conf"), &folder).expect("a folder");
     assert_eq!(project.run("true").code, Some(0));
@@ -156,14 +156,14 @@ async fn policy_changed_after_trust_is_refused() {
     let run = ["run", "--allowlist", "policy.yaml", "--", "true"];
     let first: Ended = project.wary(&run).output().expect("the command").into();
     assert_eq!(first.code, Some(0), "{first:?}");
-    // As a task would where nothing guards the file.
+    // A task could do this where the file is not protected.
     project.write("policy.yaml", "domains: ['*']\n");
     let next: Ended = project.wary(&run).output().expect("the command").into();
     assert!(
         is_refused(&next, "changed since you trusted them") && next.stderr.contains("reach *"),
         "{next:?}"
     );
-    // The control: the user agrees to it.
+    // The control: the user trusts the file.
     assert_eq!(project.output(&run).code, Some(0));
     // A file where no task can write needs no trust.
     let own = tempfile::tempdir().expect("a folder");
@@ -216,19 +216,19 @@ async fn cloned_repository_gets_no_rights_until_trusted() {
         let refused = with_keys(project.wary(command));
         assert_eq!(refused.code, Some(125), "{command:?}: {refused:?}");
     }
-    // What only looks is not obeyed, and works.
+    // Commands that only show the files work without trust.
     assert_eq!(with_keys(project.wary(&["allowlist", "lint"])).code, Some(0));
     let shown = with_keys(project.wary(&["trust", "--show", "--output", "json"])).json();
     assert_eq!(shown["trusted"], false);
     let digest = shown["digest"].as_str().expect("a digest").to_owned();
-    // The controls: agreed to by its digest, for one run, and for good.
+    // The controls: trusted by digest, for one run, and permanently.
     let by_digest = format!("--trust={digest}");
     let agreed = with_keys(project.wary(&[&[by_digest.as_str()], &run[..]].concat()));
     assert_eq!(agreed.stdout, "host-only\nhost-key host-token\n", "{agreed:?}");
     let wrong = format!("--trust=sha256:{}", "0".repeat(64));
     for flags in [&[wrong.as_str()][..], &[]] {
         let again = with_keys(project.wary(&[flags, &run[..]].concat()));
-        assert_held!(!again.stdout.contains("host-"), "one run is one run: {again:?}");
+        assert_held!(!again.stdout.contains("host-"), "the trust ended with the run: {again:?}");
         assert_eq!(again.code, Some(125), "{again:?}");
     }
     assert_eq!(with_keys(project.wary(&["trust"])).code, Some(0));
@@ -244,21 +244,21 @@ async fn build_context_changed_after_trust_is_refused() {
     project.write("app/setup.sh", "echo fine\n");
     project.write("app/Dockerfile", &format!("FROM {base}\nCOPY setup.sh /setup.sh\n"));
     let flags = ["--dockerfile", "app/Dockerfile", "--context", "app"];
-    let hash =
+    let output =
         |command: std::process::Command| -> Ended { { command }.output().expect("the command").into() };
     let show = [&["image", "hash"], &flags[..]].concat();
-    assert_eq!(hash(project.wary(&show)).code, Some(125));
-    assert_eq!(hash(project.wary(&[&["trust"], &flags[..]].concat())).code, Some(0));
-    assert_eq!(hash(project.wary(&show)).code, Some(0));
+    assert_eq!(output(project.wary(&show)).code, Some(125));
+    assert_eq!(output(project.wary(&[&["trust"], &flags[..]].concat())).code, Some(0));
+    assert_eq!(output(project.wary(&show)).code, Some(0));
     project.write("app/setup.sh", "echo evil\n");
-    let changed = hash(project.wary(&show));
+    let changed = output(project.wary(&show));
     assert!(is_refused(&changed, "changed since you trusted them"), "{changed:?}");
-    assert_eq!(hash(project.sandbox(&show)).code, Some(0), "the control");
-    // A context that becomes a link to the host's files.
+    assert_eq!(output(project.sandbox(&show)).code, Some(0), "the control");
+    // The context becomes a link to the host's files.
     fs::rename(project.path().join("app"), project.path().join("old")).expect("a folder");
     symlink("/etc", project.path().join("app")).expect("a link");
     let linked =
-        hash(project.sandbox(&["image", "hash", "--dockerfile", "old/Dockerfile", "--context", "app"]));
+        output(project.sandbox(&["image", "hash", "--dockerfile", "old/Dockerfile", "--context", "app"]));
     assert!(is_refused(&linked, "symbolic link in a folder that tasks can write"), "{linked:?}");
 }
 
@@ -317,8 +317,8 @@ async fn mount_of_host_root_or_sockets_is_refused() {
         let refused = mount(Path::new(path), &[]);
         assert!(is_refused(&refused, "is a system folder or a home folder"), "{path}: {refused:?}");
     }
-    // The control: it is asked for by name. The tests' engine has a system of its own, and shares
-    // the folders in /tmp only.
+    // The control: the user allows system mounts. The tests' engine has its own root file system,
+    // and shares only the folders in /tmp.
     let home = tempfile::tempdir().expect("a folder");
     let at_home = format!("{}:/x:ro", home.path().display());
     for (flags, code) in [(&[][..], 125), (&["--allow-system-mounts"], 0)] {
@@ -331,17 +331,17 @@ async fn mount_of_host_root_or_sockets_is_refused() {
     assert_eq!(containers, Vec::<String>::new());
 }
 
-/// The command on a terminal, where a person types `answer`.
+/// Runs the command on a terminal, where a user types `answer`.
 fn on_a_terminal(project: &Project, arguments: &[&str], answer: &str) -> Ended {
     use std::io::Write as _;
     let command = project.wary(arguments);
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let line: Vec<String> = words.map(|word| format!("'{}'", word.display())).collect();
+    let arguments = std::iter::once(command.get_program()).chain(command.get_args());
+    let line: Vec<String> = arguments.map(|argument| format!("'{}'", argument.display())).collect();
     let mut terminal = std::process::Command::new("timeout");
     terminal
         .args([
             "--signal=KILL",
-            AT_ONCE,
+            REFUSAL_TIMEOUT,
             "script",
             "--quiet",
             "--return",
@@ -361,7 +361,7 @@ fn on_a_terminal(project: &Project, arguments: &[&str], answer: &str) -> Ended {
     let mut child = terminal.spawn().expect("script");
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(answer.as_bytes()).expect("an answer");
-    // An end of what is typed would end the terminal before the command has read it.
+    // Closing stdin would end the terminal before the command has read the answer.
     let ended = child.wait_with_output().expect("an end");
     drop(stdin);
     ended.into()
@@ -378,7 +378,7 @@ async fn trust_prompt_on_a_terminal_appears_once() {
     assert_eq!(agreed.code, Some(0), "{agreed:?}");
     let again: Ended = project.wary(&run).output().expect("the command").into();
     assert_eq!(again.code, Some(0), "{again:?}");
-    // The settings of a project within the project are another matter.
+    // This trust does not cover the settings of a nested project.
     let inner = project.path().join("vendor/inner");
     fs::create_dir_all(&inner).expect("a folder");
     let copied =
@@ -388,10 +388,10 @@ async fn trust_prompt_on_a_terminal_appears_once() {
     assert!(is_refused(&within, "are not trusted"), "{within:?}");
 }
 
-/// Ends with the test, whatever that comes to.
-struct Ending(std::process::Child);
+/// Kills the process at the end of the test, even if the test fails.
+struct KillOnDrop(std::process::Child);
 
-impl Drop for Ending {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -407,7 +407,7 @@ async fn folder_swapped_by_a_running_task_is_never_mounted_as_another() {
         secrets.path().display()
     );
     let (child, _stdout) = project.start(&swap);
-    let mut child = Ending(child);
+    let mut child = KillOnDrop(child);
     for _ in 0..12 {
         let ended =
             project.output(&["run", "--mount", "sub:/x", "--", "sh", "-c", "cat /x/key; touch /x/by-task"]);
@@ -415,7 +415,7 @@ async fn folder_swapped_by_a_running_task_is_never_mounted_as_another() {
     }
     project.write("stop", "");
     assert!(child.0.wait().expect("an end").success());
-    // The control: what is there and stays there is mounted.
+    // The control: a folder that stays in its place is mounted.
     project.write("still/plain", "");
     let control = project.output(&["run", "--mount", "still:/x", "--", "ls", "/x"]);
     assert_eq!(control.stdout, "plain\n", "{control:?}");

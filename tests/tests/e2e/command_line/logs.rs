@@ -57,7 +57,7 @@ async fn logs_shows_the_newest_or_the_named_run() {
     let report = project.output(&["report"]);
     let page = std::fs::read_to_string(report.stdout.trim_end()).expect("a page");
     assert!(page.contains("<code>GET https://evil.test/second</code>"), "{page}");
-    // In the place of a link that a task made, and not through it.
+    // The report replaces a link that a task made, and is not written through it.
     std::os::unix::fs::symlink(
         project.path().join(".sandbox/sandbox.yaml"),
         project.path().join("page.html"),
@@ -68,7 +68,7 @@ async fn logs_shows_the_newest_or_the_named_run() {
     let page = project.path().join("page.html");
     assert!(!page.is_symlink() && std::fs::read_to_string(page).expect("a page").contains("open.test/first"));
     let followed = project.output(&["logs", "--follow"]);
-    assert_eq!(followed.stdout, newest.stdout, "a run that has ended is followed to its end");
+    assert_eq!(followed.stdout, newest.stdout, "--follow on an ended run prints all of its log");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,21 +12,21 @@ use serde_json::Value;
 use super::project::{Ended, Project, assert_nothing_left};
 use super::terminal::Terminal;
 
-/// What differs from agent to agent.
+/// The differences between the agents.
 struct Agent {
     name: &'static str,
     title: &'static str,
     key: &'static str,
     preset: &'static str,
     host: &'static str,
-    /// Of its requests for an answer.
+    /// A part of the path of its model requests.
     path: &'static str,
     header: &'static str,
-    /// What comes before the key in the header.
+    /// The text before the key in the header.
     scheme: &'static str,
-    /// Other hosts that it tries, and does without.
+    /// Other requests that it attempts, but works without.
     tries: &'static [&'static str],
-    /// How a prompt asks the stand-in for a call of the shell.
+    /// The prompt that makes the fake API return a shell command.
     shell: fn(&str) -> String,
 }
 
@@ -52,7 +52,7 @@ const GEMINI: Agent = Agent {
     path: ":streamGenerateContent",
     header: "x-goog-api-key",
     scheme: "",
-    // Statistics of usage, which only a file of settings switches off.
+    // Usage statistics, which only a settings file disables.
     tries: &["play.googleapis.com"],
     shell: CODEX.shell,
 };
@@ -66,7 +66,7 @@ const OPENCODE: Agent = Agent {
     path: "/messages",
     header: "x-api-key",
     scheme: "",
-    // The types of its plugins, for which it waits in the background.
+    // The types of its plugins, which it fetches in the background.
     tries: &["@opencode-ai%2fplugin"],
     shell: |command| format!("scenario:tool-use\ncommand: {command}"),
 };
@@ -107,20 +107,20 @@ impl Agent {
         project.output(&Self::arguments(&self.program(), more))
     }
 
-    /// How many requests for an answer reached the API with this key.
-    fn asked(&self, key: &str) -> usize {
+    /// The number of model requests that reached the API with this key.
+    fn requests_with(&self, key: &str) -> usize {
         let header = (self.header.to_owned(), format!("{}{key}", self.scheme));
         let requests = World::shared().seen(self.host).into_iter();
         requests.filter(|seen| seen.target.contains(self.path) && seen.headers.contains(&header)).count()
     }
 }
 
-/// What `name` is in an object; null where it is not there.
+/// The field `name` of an object; null if it is absent.
 fn part<'a>(object: &'a Value, name: &str) -> &'a Value {
     object.get(name).unwrap_or(&Value::Null)
 }
 
-/// A second turn goes on with the first, in a session that Claude Code does not share.
+/// A second turn continues the first, in a session that Claude Code does not share.
 fn two_turns(agent: &Agent) {
     let key = Setting::of_this_run().unique(&format!("sk-two-turns-{}", agent.name));
     let project = agent.project("e2e-cli", &agent.masked(&key));
@@ -150,10 +150,10 @@ fn two_turns(agent: &Agent) {
         part(&answer, "response_text")
             .as_str()
             .is_some_and(|text| text.contains("heliotrope") && text.contains("--which word?")),
-        "the first turn is part of it, and a prompt is no option: {second:?}"
+        "it has the first turn, and the prompt is not parsed as an option: {second:?}"
     );
     assert_eq!(part(&answer, "session_id"), part(&report, "session_id"), "{second:?}");
-    assert!(agent.asked(&key) > 0, "the API gets the real key");
+    assert!(agent.requests_with(&key) > 0, "the API gets the real key");
     let claude = Setting::of_this_run().claude.display().to_string();
     let other =
         project.output(&["agent", "--agent", "claude", "--agent-bin", &claude, "--resume", "and now?"]);
@@ -165,8 +165,8 @@ fn two_turns(agent: &Agent) {
     );
 }
 
-/// Its own screen comes without a question, and what is typed is answered.
-fn typed_to(agent: &Agent, prompt: &str, answer: &str) {
+/// The agent's screen appears without a question, and the agent answers typed text.
+fn answers_on_a_terminal(agent: &Agent, prompt: &str, answer: &str) {
     let key = Setting::of_this_run().unique(&format!("sk-typed-{}", agent.name));
     let project = agent.project(&format!("e2e-cli-typed-{}", agent.name), &agent.masked(&key));
     let program = agent.program();
@@ -174,17 +174,17 @@ fn typed_to(agent: &Agent, prompt: &str, answer: &str) {
     terminal.shows(prompt);
     terminal.types_until("heliotrope", "heliotrope");
     terminal.types_until("\r", answer);
-    assert!(agent.asked(&key) > 0, "the API gets the real key");
+    assert!(agent.requests_with(&key) > 0, "the API gets the real key");
     assert_eq!(project.output(&["stop"]).code, Some(0));
     assert_eq!(terminal.ends(), Some(143));
 }
 
-/// A tool's request that the policy refuses is on record, and what the agent has of its key is not
-/// the key.
-fn denied_and_masked(agent: &Agent) {
+/// A tool's request that the policy blocks is logged, and the agent sees only a surrogate of its
+/// key.
+fn request_is_blocked_and_key_is_masked(agent: &Agent) {
     let key = Setting::of_this_run().unique(&format!("sk-masked-{}", agent.name));
     let blocked = format!("blocked-{}.test", agent.name);
-    // Gemini CLI runs no command in a command.
+    // Gemini CLI rejects command substitution.
     let command = format!("curl -sS https://{blocked}/x; echo; printf key=; printenv {} | rev", agent.key);
     let prompt = (agent.shell)(&command);
     let reversed: String = key.chars().rev().collect();
@@ -199,34 +199,34 @@ fn denied_and_masked(agent: &Agent) {
     assert!(refused.iter().any(|line| line.contains(&blocked)), "{logs:?}");
     let is_expected =
         |line: &&str| line.contains(&blocked) || agent.tries.iter().any(|host| line.contains(host));
-    assert!(refused.iter().all(is_expected), "it tries nothing else: {logs:?}");
-    assert!(agent.asked(&key) > 0, "the API gets the real key");
+    assert!(refused.iter().all(is_expected), "no other request is blocked: {logs:?}");
+    assert!(agent.requests_with(&key) > 0, "the API gets the real key");
     // The control: a key that is not masked is in the container.
     let plain = agent.project("e2e-cli", &format!("env: {{{}: {key}}}", agent.key));
     let control = agent.run(&plain, &["--output", "stream-json", &prompt]);
     assert!(control.stdout.contains(&reversed), "the control: {control:?}");
 }
 
-/// A stop in the middle of a stream leaves nothing but the session, which goes on.
-async fn killed_in_mid_stream(agent: &Agent) {
+/// A stop in the middle of a stream leaves nothing except the session, which can be resumed.
+async fn stopped_mid_stream_keeps_its_session(agent: &Agent) {
     let prefix = format!("e2e-cli-killed-{}", agent.name);
     let key = Setting::of_this_run().unique(&format!("sk-killed-{}", agent.name));
     let project = agent.project(&prefix, &agent.masked(&key));
     let program = agent.program();
-    // In the session there is something to resume.
+    // Creates a session to resume.
     let first = agent.run(&project, &["remember the word heliotrope"]);
     assert_eq!(first.code, Some(0), "{first:?}");
     let arguments = Agent::arguments(&program, &["--resume", "--output", "stream-json", "scenario:hang"]);
-    let before = agent.asked(&key);
+    let before = agent.requests_with(&key);
     let mut child = project.sandbox(&arguments).stdout(Stdio::piped()).spawn().expect("the sandbox command");
-    // OpenCode reports nothing before a step has ended.
+    // Waits for the request, since OpenCode reports no event before the end of a step.
     let asked = async {
-        while agent.asked(&key) == before {
+        while agent.requests_with(&key) == before {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_mins(2), asked).await.expect("a request");
-    assert!(child.try_wait().expect("a child").is_none(), "the control: it works");
+    assert!(child.try_wait().expect("a child").is_none(), "the control: it still runs");
     kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
     let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     let events: Vec<Value> =
@@ -234,14 +234,13 @@ async fn killed_in_mid_stream(agent: &Agent) {
     assert!(events.iter().all(|event| part(event, "type") != "result"), "{events:?}");
     assert_eq!(child.wait().expect("a child").code(), Some(143));
     assert_nothing_left(&prefix).await;
-    // Agents join a prompt to one that had no answer.
+    // Agents append a prompt to one that has no answer.
     let resumed = agent.run(&project, &["--resume", "scenario:text which word?"]);
     assert!(resumed.stdout.contains("heliotrope"), "{resumed:?}");
 }
 
-/// What its API refuses has the outcome of the status that the program reports, and a hint for this
-/// agent.
-fn refused_by_its_api(agent: &Agent) {
+/// An error of the API determines the outcome, and has a hint for this agent.
+fn refusal_by_its_api_has_a_hint(agent: &Agent) {
     let project = agent.project("e2e-cli", &agent.masked("sk-refused-0123456789"));
     let refused = agent.run(&project, &["scenario:unauthorized"]);
     refused.fails(1, "authentication_failed");
@@ -258,22 +257,22 @@ async fn codex_takes_two_turns() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_request_is_blocked_and_its_key_is_masked() {
-    denied_and_masked(&CODEX);
+    request_is_blocked_and_key_is_masked(&CODEX);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_answers_on_a_terminal() {
-    typed_to(&CODEX, "Ask Codex", "asked:");
+    answers_on_a_terminal(&CODEX, "Ask Codex", "asked:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_stopped_mid_stream_keeps_its_session() {
-    killed_in_mid_stream(&CODEX).await;
+    stopped_mid_stream_keeps_its_session(&CODEX).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_refused_by_its_api_reports_a_hint() {
-    refused_by_its_api(&CODEX);
+    refusal_by_its_api_has_a_hint(&CODEX);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,22 +292,22 @@ async fn gemini_cli_takes_two_turns() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gemini_cli_request_is_blocked_and_its_key_is_masked() {
-    denied_and_masked(&GEMINI);
+    request_is_blocked_and_key_is_masked(&GEMINI);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gemini_cli_answers_on_a_terminal() {
-    typed_to(&GEMINI, "Type your message", "asked:");
+    answers_on_a_terminal(&GEMINI, "Type your message", "asked:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gemini_cli_stopped_mid_stream_keeps_its_session() {
-    killed_in_mid_stream(&GEMINI).await;
+    stopped_mid_stream_keeps_its_session(&GEMINI).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gemini_cli_refused_by_its_api_reports_a_hint() {
-    refused_by_its_api(&GEMINI);
+    refusal_by_its_api_has_a_hint(&GEMINI);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -318,20 +317,20 @@ async fn opencode_takes_two_turns() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn opencode_request_is_blocked_and_its_key_is_masked() {
-    denied_and_masked(&OPENCODE);
+    request_is_blocked_and_key_is_masked(&OPENCODE);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn opencode_answers_on_a_terminal() {
-    typed_to(&OPENCODE, "Ask anything", "said:");
+    answers_on_a_terminal(&OPENCODE, "Ask anything", "said:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn opencode_stopped_mid_stream_keeps_its_session() {
-    killed_in_mid_stream(&OPENCODE).await;
+    stopped_mid_stream_keeps_its_session(&OPENCODE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn opencode_refused_by_its_api_reports_a_hint() {
-    refused_by_its_api(&OPENCODE);
+    refusal_by_its_api_has_a_hint(&OPENCODE);
 }

@@ -30,7 +30,7 @@ async fn allowlist_check_and_lint_report_verdicts_and_exit_codes() {
     assert_eq!((&verdict["allowed"], &verdict["reason"]), (&false.into(), &"method".into()));
     assert_eq!(check(&["nonsense"]).code, Some(2));
 
-    // Verdicts that cannot be printed count as well.
+    // Verdicts that fail to print still count.
     for (urls, code) in
         [(&["https://open.test/", "https://other.test/"][..], 1), (&["https://open.test/"][..], 125)]
     {
@@ -47,7 +47,7 @@ async fn allowlist_check_and_lint_report_verdicts_and_exit_codes() {
         .spawn()
         .expect("the sandbox command");
     let lines = b"GET https://open.test/\n\nPOST https://api.test/v1/x\nwhat\n";
-    child.stdin.take().expect("a pipe").write_all(lines).expect("all was read");
+    child.stdin.take().expect("a pipe").write_all(lines).expect("a reader");
     let ended = Ended::from(child.wait_with_output().expect("our own child"));
     let verdicts: Vec<Value> =
         ended.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -1,4 +1,4 @@
-//! A project folder, the `sandbox` command in it, and what it came to.
+//! A project folder, the `sandbox` command in it, and the result of that command.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,7 @@ use e2e_tests::world::World;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The prefix that tests share that do not count what is left.
+/// The prefix of all tests that do not check for remaining objects.
 pub(crate) const PREFIX: &str = "e2e-cli";
 
 /// A folder with settings, and the command in it.
@@ -46,7 +46,7 @@ impl Project {
         self.folder.path()
     }
 
-    /// The command's file.
+    /// The executable of the command.
     pub(crate) fn program(&self) -> &Path {
         &self.sandbox
     }
@@ -72,16 +72,16 @@ impl Project {
         self.wary(&[&["--trust"], arguments].concat())
     }
 
-    /// The command, which trusts what is on record and nothing else.
+    /// The command, which trusts only files on record.
     pub(crate) fn wary(&self, arguments: &[&str]) -> Command {
-        // As from a shell: a test runner in the background may have been started with signals
-        // ignored, which children inherit.
+        // A test runner in the background may ignore signals, and children inherit that.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,TERM,HUP").arg(&self.sandbox).args(arguments);
         self.set_up(command)
     }
 
-    /// The same, in so many KiB of memory: the kernel refuses more, and then the command aborts.
+    /// Like [`sandbox`](Self::sandbox), with a limit on memory in KiB: beyond it the command
+    /// aborts.
     pub(crate) fn within_memory(&self, kibibytes: u64, arguments: &[&str]) -> Command {
         let mut command = Command::new("bash");
         command
@@ -96,7 +96,7 @@ impl Project {
             .current_dir(self.path())
             .env("SANDBOX_PROXY_DIR", &self.proxy_dir)
             .env("XDG_STATE_HOME", &self.state)
-            // What the user of the machine has written for themselves is no part of the tests.
+            // The tests ignore the configuration of the machine's user.
             .env("XDG_CONFIG_HOME", self.state.join("no-configuration"))
             .env_remove("CONTAINER_HOST")
             .env_remove("DOCKER_HOST")
@@ -112,7 +112,7 @@ impl Project {
         self.output(&["run", "--", "bash", "-c", script])
     }
 
-    /// Starts a run and waits until its script has said `ready`.
+    /// Starts a run, and waits until its script has printed `ready`.
     pub(crate) fn start(&self, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
         let mut child = self
             .sandbox(&["run", "--", "bash", "-c", script])
@@ -136,7 +136,7 @@ pub(crate) fn config(prefix: &str, image: &str) -> String {
     )
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -155,7 +155,7 @@ impl From<Output> for Ended {
 }
 
 impl Ended {
-    /// Asserts that it ended with `code`, and said `text` on its stderr.
+    /// Asserts that it ended with `code`, and printed `text` to stderr.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, text: &str) {
         assert!(self.code == Some(code) && self.stderr.contains(text), "{self:?}");

@@ -33,7 +33,7 @@ async fn mebibyte_of_random_bytes_passes_unchanged() {
     let sent = bytes.clone();
     let sending = std::thread::spawn(move || stdin.write_all(&sent));
     let output = child.wait_with_output().expect("our own child");
-    sending.join().expect("a thread").expect("all was read");
+    sending.join().expect("a thread").expect("a reader");
     assert!(output.status.success());
     assert!(output.stdout == bytes, "{} bytes came back", output.stdout.len());
     assert!(output.stderr == bytes, "{} bytes came back on stderr", output.stderr.len());
@@ -79,7 +79,7 @@ async fn signal_stops_the_command_and_leaves_nothing() {
         kill_process(Pid::from_child(&child), signal).expect("our own child");
         let mut rest = String::new();
         stdout.read_to_string(&mut rest).expect("output");
-        assert_eq!(rest, "bye\n", "it was asked to stop, and could");
+        assert_eq!(rest, "bye\n", "it handled SIGTERM");
         assert_eq!(child.wait().expect("our own child").code(), Some(code));
         assert_nothing_left(&prefix).await;
     }
@@ -94,7 +94,7 @@ async fn closed_stdout_stops_the_command_and_leaves_nothing() {
     assert_eq!(child.wait().expect("our own child").code(), Some(141));
     let mut stderr = String::new();
     child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("output");
-    assert_eq!(stderr, "", "without a word");
+    assert_eq!(stderr, "");
     assert_nothing_left(prefix).await;
 }
 
@@ -106,16 +106,16 @@ async fn unread_input_causes_no_engine_message() {
         run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = run.spawn().expect("the sandbox command");
         let mut stdin = child.stdin.take().expect("a pipe");
-        // More than any pipe on the way holds.
+        // More than all pipes on the path hold.
         let fed = std::thread::spawn(move || stdin.write_all(&vec![0; 3 << 20]));
         let ended = Ended::from(child.wait_with_output().expect("our own child"));
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), expected), "{ended:?}");
-        // It may not have been read to the end.
+        // The write fails if the input was not read to its end.
         drop(fed.join());
     }
 }
 
-/// The engine's monitor ends with input that no one read, while output is still on its way.
+/// The engine's monitor ends when input remains unread, while output is still in transit.
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_input_loses_no_output() {
     const OUTPUT: usize = 8_000_000;
@@ -128,7 +128,7 @@ async fn unread_input_loses_no_output() {
         let fed = std::thread::spawn(move || stdin.write_all(&vec![0; 3 << 20]));
         let ended = Ended::from(child.wait_with_output().expect("our own child"));
         assert_eq!((ended.code, ended.stdout.len(), ended.stderr.as_str()), (Some(0), OUTPUT, ""));
-        // It was not read to the end.
+        // The write fails, since the input was not read.
         drop(fed.join());
     }
 }
@@ -136,14 +136,14 @@ async fn unread_input_loses_no_output() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_runs_of_one_project_work_concurrently() {
     let project = Project::new();
-    // Each waits for the other.
+    // Each run waits for the other.
     let (mut first, mut first_out) =
         project.start("echo ready; until [ -e b ]; do sleep 0.1; done; echo a; curl -s https://open.test/a");
     let second = project.run("touch b; echo b; curl -s https://open.test/b");
     assert_eq!((second.code, second.stdout.as_str()), (Some(0), "b\nhello from open.test\n"), "{second:?}");
     let mut rest = String::new();
     first_out.read_to_string(&mut rest).expect("output");
-    assert_eq!(rest, "a\nhello from open.test\n", "the end of the other changed nothing");
+    assert_eq!(rest, "a\nhello from open.test\n", "the end of the other run does not affect it");
     assert!(first.wait().expect("our own child").success());
 }
 

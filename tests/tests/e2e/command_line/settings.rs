@@ -1,4 +1,4 @@
-//! Where settings come from, and what is said about faults in them.
+//! Sources of settings, and reports of errors in them.
 
 use std::fs;
 
@@ -73,7 +73,7 @@ async fn variables_come_from_env_and_pass_env() {
     assert_eq!(ended.stdout, "a b-p-unset-unset-1\n", "{ended:?}");
     assert!(ended.stderr.contains("note: pass_env: `ABSENT` is not set"), "{ended:?}");
     let quiet = project.run("true");
-    assert_eq!(quiet.stderr, "", "without -v nothing is said");
+    assert_eq!(quiet.stderr, "", "only -v reports it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! A script in the place of Claude Code, for what the real one does not do.
+//! A script that replaces Claude Code, for behaviour that the real one does not have.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// The event of an answer, `hi`.
+/// The event with the answer `hi`.
 pub(crate) const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"a-b-c","num_turns":1,"duration_ms":1,"duration_api_ms":1,"total_cost_usd":0}"#;
 
-/// The script, and a session of its own.
+/// The script, and its own session.
 pub(crate) struct StandIn {
     _folder: TempDir,
     program: String,
@@ -17,7 +17,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// `script` is what comes after the first line, which names bash.
+    /// Writes `script` after a first line that selects bash.
     pub(crate) fn new(script: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("claude");
@@ -30,7 +30,7 @@ impl StandIn {
         }
     }
 
-    /// The arguments of `sandbox` that run it, with `flags` among them.
+    /// The arguments of `sandbox` that run the script, including `flags`.
     pub(crate) fn arguments<'a>(&'a self, flags: &[&'a str]) -> Vec<&'a str> {
         let own = ["agent", "--claude-bin", &self.program, "--session-dir", &self.session];
         [&own[..], flags, &["hello"]].concat()

@@ -23,7 +23,7 @@ pub(super) struct Terminal {
     slave: OwnedFd,
     before: Termios,
     shown: Arc<(Mutex<Vec<u8>>, Condvar)>,
-    /// How much of it was looked for.
+    /// The length of the output that was already searched.
     seen: usize,
     child: Child,
 }
@@ -67,7 +67,7 @@ impl Terminal {
         self.master.write_all(text.as_bytes()).expect("a terminal");
     }
 
-    /// Waits until it shows `text` after what was looked for last; returns what was shown up to it.
+    /// Waits until `text` appears after the last match; returns the output in between.
     #[track_caller]
     pub(super) fn shows(&mut self, text: &str) -> String {
         match self.shows_within(DEADLINE, text) {
@@ -76,7 +76,7 @@ impl Terminal {
         }
     }
 
-    /// Types `line` until it shows `text`: for what no output says when it is ready for that.
+    /// Types `line` until `text` appears, for programs that print nothing when they are ready.
     #[track_caller]
     pub(super) fn types_until(&mut self, line: &str, text: &str) {
         let deadline = Instant::now() + DEADLINE;
@@ -89,14 +89,13 @@ impl Terminal {
         }
     }
 
-    /// The same as [`shows`](Self::shows) with a deadline; where that passes, what was shown
-    /// instead.
+    /// Like [`shows`](Self::shows) with a timeout, after which it returns the output as the error.
     fn shows_within(&mut self, time: Duration, text: &str) -> Result<String, String> {
         let mut deadline = Instant::now() + time;
         let mut ended = false;
         let mut shown = self.shown.0.lock().expect("no panic");
         loop {
-            // A program that has ended shows nothing more than what is on its way.
+            // After the program has ended, only output in transit can still arrive.
             if !ended && matches!(self.child.try_wait(), Ok(Some(_))) {
                 ended = true;
                 deadline = deadline.min(Instant::now() + Duration::from_secs(10));
@@ -116,7 +115,7 @@ impl Terminal {
         }
     }
 
-    /// What was not looked for yet.
+    /// The output after the last match.
     pub(super) fn rest(&self) -> String {
         let shown = self.shown.0.lock().expect("no panic");
         String::from_utf8_lossy(shown.get(self.seen..).unwrap_or_default()).into_owned()
@@ -130,7 +129,8 @@ impl Terminal {
         kill_process(Pid::from_child(&self.child), signal).expect("our own child");
     }
 
-    /// Waits for its end, asserts that the terminal is as it was, and gives the exit code.
+    /// Waits for the program to end, asserts that the terminal is restored, and returns the exit
+    /// code.
     #[track_caller]
     pub(super) fn ends(&mut self) -> Option<i32> {
         let deadline = Instant::now() + DEADLINE;
@@ -140,13 +140,13 @@ impl Terminal {
                 None => std::thread::sleep(Duration::from_millis(20)),
             }
             let shown = self.rest();
-            assert!(Instant::now() < deadline, "it goes on: {shown:?}");
+            assert!(Instant::now() < deadline, "it still runs: {shown:?}");
         };
         let after = tcgetattr(&self.slave).expect("a terminal");
         let modes = |termios: &Termios| {
             (termios.input_modes, termios.output_modes, termios.control_modes, termios.local_modes)
         };
-        assert_eq!(modes(&after), modes(&self.before), "the terminal is usable");
+        assert_eq!(modes(&after), modes(&self.before), "the terminal is restored");
         code
     }
 }
@@ -170,17 +170,17 @@ fn states(project: &Project) -> Vec<String> {
     runs(project).iter().map(|run| text(run, "state")).collect()
 }
 
-/// The only run.
+/// The id of the only run, and the process id of its owner.
 #[track_caller]
-fn run_of(project: &Project) -> (String, u32) {
+fn only_run(project: &Project) -> (String, u32) {
     let runs = runs(project);
     let [run] = runs.as_slice() else { panic!("{runs:?}") };
     let pid = run.get("pid").and_then(Value::as_u64).and_then(|pid| pid.try_into().ok());
     (text(run, "id"), pid.expect("a number"))
 }
 
-/// Waits until an owner that no one waits for has removed everything.
-pub(super) async fn nothing_is_left(prefix: &str) {
+/// Waits until the owner of a detached run has removed everything.
+pub(super) async fn wait_until_nothing_left(prefix: &str) {
     let deadline = Instant::now() + DEADLINE;
     loop {
         let left = [engine::containers(prefix).await, engine::networks(prefix).await].concat();
@@ -194,7 +194,7 @@ pub(super) async fn nothing_is_left(prefix: &str) {
 
 fn kill(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process");
-    kill_process(pid, Signal::KILL).expect("a process of the test's");
+    kill_process(pid, Signal::KILL).expect("a process of the test");
 }
 
 const SHELL: [&str; 8] = ["run", "-t", "--", "env", "PS1=$ ", "bash", "--norc", "--noediting"];
@@ -212,7 +212,7 @@ async fn command_on_a_terminal_gets_its_size_and_keys() {
     terminal.shows("$ ");
     terminal.types("trap 'echo resized $(stty size)' WINCH\n");
     terminal.shows("$ ");
-    // The shell runs the trap after the next command, and the size comes by another way than the
+    // The shell runs the trap after the next command, and the size is sent separately from the
     // keys.
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -224,18 +224,18 @@ async fn command_on_a_terminal_gets_its_size_and_keys() {
             Err(all) => assert!(Instant::now() < deadline, "{all:?}"),
         }
     }
-    // Whether it sleeps already or only will: it has the terminal.
+    // The child has the terminal, even before it sleeps.
     terminal.types("sh -c 'echo begun-$((1 + 1)); exec sleep 1000'\n");
     terminal.shows("begun-2");
     terminal.types("\x03");
     terminal.shows("^C");
     terminal.shows("$ ");
-    let (id, _) = run_of(&project);
+    let (id, _) = only_run(&project);
     terminal.types("printf '\\033[?1049h\\033[?25l\\033[?2004h'; exit 7\n");
     terminal.shows("\x1b[?2004h");
     assert_eq!(terminal.ends(), Some(7));
     terminal.shows("\x1b[?25h\x1b[?1049l\x1b[?2004l");
-    // What is kept of it leaves nothing switched on either.
+    // Showing the kept output resets the modes as well.
     let mut kept = Terminal::start(&project.sandbox(&["attach", &id]));
     assert_eq!(kept.ends(), Some(7));
     kept.shows("\x1b[?2004h");
@@ -258,7 +258,7 @@ async fn detach_keys_of_the_engine_reach_the_program() {
     assert_eq!(terminal.ends(), Some(0));
     terminal.shows("continues");
     assert_eq!(project.output(&["stop"]).code, Some(0));
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -286,7 +286,7 @@ async fn output_of_a_program_that_ends_at_once_is_complete() {
     let mut terminal = Terminal::start(&project.sandbox(&["shell"]));
     terminal.types("exit 4\n");
     assert_eq!(terminal.ends(), Some(4));
-    // More than is kept, and no one may miss any of it.
+    // More output than is kept; none of it may be lost.
     let script = "seq 100000; echo the end";
     let mut terminal = Terminal::start(&project.sandbox(&["run", "-t", "--", "sh", "-c", script]));
     assert_eq!(terminal.ends(), Some(0));
@@ -302,7 +302,7 @@ async fn detached_run_is_attached_to_again() {
     let project = Project::with_prefix(prefix);
     let mut first = Terminal::start(&project.sandbox(&SHELL));
     first.shows("$ ");
-    let (id, _) = run_of(&project);
+    let (id, _) = only_run(&project);
     first.types("word=kept; echo one-$word\n");
     first.shows("one-kept");
     first.types("\x10\x11");
@@ -316,7 +316,7 @@ async fn detached_run_is_attached_to_again() {
     second.types("echo two-$word\n");
     second.shows("two-kept");
     assert_eq!(states(&project), ["attached"]);
-    // A third watches, and its keys do nothing.
+    // A third client watches, and its keys do nothing.
     let mut third = Terminal::start(&attach);
     third.shows("two-kept");
     third.types("echo three-$word\n");
@@ -324,15 +324,15 @@ async fn detached_run_is_attached_to_again() {
     third.shows("four-kept");
     assert!(!second.shows("four-kept").contains("three"));
 
-    // The one who types is killed: the other can, and the terminal is the shell's to restore.
+    // After the typing client is killed, the other one can type. The shell restores the terminal.
     second.signal(Signal::KILL);
     second.child.wait().expect("our own child");
     third.types_until("echo five-$word\n", "five-kept");
-    // A terminal that is closed leaves the run to itself too.
+    // Closing the terminal also detaches from the run.
     third.signal(Signal::HUP);
     assert_eq!(third.ends(), Some(129));
     assert_eq!(project.output(&["stop", &id]).stdout, format!("{id}  stopped\n"));
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -348,11 +348,11 @@ async fn killed_owner_ends_egress_and_leaves_the_terminal_usable() {
         assert!(Instant::now() < deadline, "the control: it has egress: {}", log());
         std::thread::sleep(Duration::from_millis(50));
     }
-    let (id, pid) = run_of(&project);
+    let (id, pid) = only_run(&project);
     kill(pid);
     assert_eq!(terminal.ends(), Some(125));
     terminal.shows(&format!("the process that owned run {id} died"));
-    // The program runs on until the next command, without egress.
+    // The program continues without egress until the next command.
     let before = log().matches("refused").count();
     while log().matches("refused").count() < before + 3 {
         assert!(Instant::now() < deadline, "{}", log());
@@ -374,19 +374,19 @@ async fn run_continues_after_its_client_is_killed() {
     terminal.shows("$ ");
     terminal.signal(Signal::KILL);
     terminal.child.wait().expect("our own child");
-    let (id, _) = run_of(&project);
+    let (id, _) = only_run(&project);
     let mut again = Terminal::start(&project.sandbox(&["attach"]));
     again.types("echo still-$((1 + 1))\n");
     again.shows("still-2");
-    // Asking the front to end ends the run.
     again.types("exit 9\n");
     assert_eq!(again.ends(), Some(9));
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
+    // SIGTERM to the client ends the run.
     let mut stopped = Terminal::start(&project.sandbox(&SHELL));
     stopped.shows("$ ");
     stopped.signal(Signal::TERM);
     assert_eq!(stopped.ends(), Some(143));
-    assert!(!project.output(&["attach", &id]).stdout.is_empty(), "what it wrote is kept");
+    assert!(!project.output(&["attach", &id]).stdout.is_empty(), "its output is kept");
     assert_nothing_left(prefix).await;
 }
 
@@ -419,8 +419,8 @@ async fn background_run_is_waited_for_attached_to_and_removed() {
     let script = "echo out; echo err >&2; until [ -e go ]; do sleep 0.1; done; echo over; exit 5";
     let started = project.output(&["run", "-d", "--", "bash", "-c", script]);
     assert_eq!(started.code, Some(0), "{started:?}");
-    let (id, pid) = run_of(&project);
-    let _ends = Ends(pid);
+    let (id, pid) = only_run(&project);
+    let _stop = StopOnDrop(pid);
     assert_eq!((started.stdout.trim_end(), started.stderr.as_str()), (id.as_str(), ""), "{started:?}");
     let id = id.as_str();
     project.output(&["rm", id]).fails(2, "has not ended");
@@ -433,7 +433,7 @@ async fn background_run_is_waited_for_attached_to_and_removed() {
     let waited =
         Ended::from(waiting.expect("the sandbox command").wait_with_output().expect("our own child"));
     assert_eq!((waited.code, waited.stdout), (Some(5), format!("{id}  5\n")));
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
     let kept = project.output(&["attach", id.get(..8).expect("a long id")]);
     assert_eq!((kept.code, kept.stdout.as_str(), kept.stderr.as_str()), (Some(5), "out\nover\n", "err\n"));
     assert_eq!(project.output(&["logs", id]).code, Some(0));
@@ -447,13 +447,13 @@ async fn background_run_is_waited_for_attached_to_and_removed() {
     assert_nothing_left(prefix).await;
 }
 
-/// Ends the process of a run, also where a test fails: what it runs would slow all others down.
-struct Ends(u32);
+/// Ends the owner of a run, even if the test fails: the run would slow all other tests down.
+struct StopOnDrop(u32);
 
-impl Drop for Ends {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
-            // It has ended in order where the test passes.
+            // Fails if the test passed: the owner has ended.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
@@ -466,15 +466,15 @@ async fn unread_terminal_output_is_bounded_and_the_run_answers() {
     let started =
         project.output(&["run", "-t", "-d", "--", "bash", "-c", "trap 'echo bye; exit 6' USR1; yes & wait"]);
     let id = started.stdout.trim_end().to_owned();
-    let (_, pid) = run_of(&project);
-    let _ends = Ends(pid);
-    // One who types and is stopped: the program waits for it, and nothing else does.
+    let (_, pid) = only_run(&project);
+    let _stop = StopOnDrop(pid);
+    // The typing client is stopped: only the program waits for it.
     let mut stopped = Terminal::start(&project.sandbox(&["attach", &id]));
     stopped.shows("y\r\ny\r\n");
     let mut watching = Terminal::start(&project.sandbox(&["attach", &id]));
     watching.shows("y\r\ny\r\n");
     stopped.signal(Signal::STOP);
-    assert_eq!(runs(&project).len(), 1, "it answers");
+    assert_eq!(runs(&project).len(), 1, "the run answers");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the owner");
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
     let kibibytes: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
@@ -482,7 +482,7 @@ async fn unread_terminal_output_is_bounded_and_the_run_answers() {
     assert_eq!(project.output(&["stop", &id]).stdout, format!("{id}  stopped\n"));
     assert_eq!(watching.ends(), Some(143));
     stopped.signal(Signal::KILL);
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -491,7 +491,7 @@ async fn excess_clients_are_refused_and_the_run_answers() {
     let project = Project::with_prefix(prefix);
     let started = project.output(&["run", "-t", "-d", "--", "sleep", "1000"]);
     let id = started.stdout.trim_end().to_owned();
-    let _ends = Ends(run_of(&project).1);
+    let _stop = StopOnDrop(only_run(&project).1);
     let attach = project.sandbox(&["attach", &id]);
     let mut many: Vec<_> = (0..80)
         .map(|_| {
@@ -501,10 +501,10 @@ async fn excess_clients_are_refused_and_the_run_answers() {
             one.spawn().expect("the sandbox command")
         })
         .collect();
-    // A machine that is busy takes its time to start so many programs.
+    // A busy machine is slow to start so many programs.
     let deadline = Instant::now() + 3 * DEADLINE;
     while !many.iter_mut().any(|one| one.try_wait().expect("our own child").is_some()) {
-        assert!(Instant::now() < deadline, "some are one too many");
+        assert!(Instant::now() < deadline, "no client was refused");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(project.output(&["stop", &id]).stdout, format!("{id}  stopped\n"));
@@ -514,8 +514,8 @@ async fn excess_clients_are_refused_and_the_run_answers() {
         refused += usize::from(ended.stderr.contains("too many clients are attached"));
         assert!([Some(143), Some(125)].contains(&ended.code), "{ended:?}");
     }
-    assert!(refused > 0, "the control: some were one too many");
-    nothing_is_left(prefix).await;
+    assert!(refused > 0, "the control: some clients were refused");
+    wait_until_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -531,7 +531,7 @@ async fn background_agent_answers_an_attached_client() {
     project.write("go", "");
     let attached = project.output(&["attach", &id]);
     assert!(attached.code == Some(0) && attached.stdout.ends_with("hi\n"), "{attached:?}");
-    nothing_is_left(prefix).await;
+    wait_until_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

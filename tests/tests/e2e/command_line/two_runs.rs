@@ -1,6 +1,5 @@
-//! The first run rewrites whatever it can reach, at random; then each command of the command line
-//! runs in what it left. Nothing outside of the work tree is read, written or run, and nothing
-//! hangs.
+//! The first run changes the work tree at random; then each command runs in the result. Nothing
+//! outside of the work tree is read, written or run, and no command hangs.
 
 use std::fs::{self, FileTimes};
 use std::path::Path;
@@ -15,12 +14,12 @@ use tempfile::TempDir;
 
 use super::project::{Ended, Project};
 
-/// Changes that a task makes in each.
+/// The number of changes that a task makes.
 const CHANGES: usize = 60;
-/// Many times what any of the commands takes.
-const LONGEST: &str = "150";
+/// Seconds; far longer than any command takes.
+const TIMEOUT: &str = "150";
 
-/// What commands look for in a work tree, and names that mean something to programs or to
+/// Names that commands look for in a work tree, and names that are special to programs or
 /// terminals.
 const NAMES: &[&str] = &[
     ".sandbox",
@@ -61,7 +60,7 @@ const NAMES: &[&str] = &[
     "x:y,z",
 ];
 
-/// Each is a command of which `{n}` is a name and `{h}` the host's folder.
+/// Commands, in which `{n}` is a name and `{h}` is the host's folder.
 const CHANGES_OF_A_TASK: &[&str] = &[
     "rm -rf {n}; ln -s {h} {n}",
     "rm -rf {n}; ln -s {h}/key {n}",
@@ -80,7 +79,7 @@ const CHANGES_OF_A_TASK: &[&str] = &[
     "chmod 6777 {n}",
 ];
 
-/// A folder of the host. Whoever reads the file in it leaves a time behind.
+/// A folder of the host. Reading the file in it changes the file's access time.
 struct Host {
     folder: TempDir,
 }
@@ -100,7 +99,7 @@ impl Host {
         self.folder.path().join("key")
     }
 
-    /// Why it is not as it was made.
+    /// How the folder differs from its initial state.
     fn difference(&self) -> Option<String> {
         let entries = fs::read_dir(self.folder.path()).expect("a folder").count();
         let facts = fs::symlink_metadata(self.key()).expect("the file");
@@ -118,11 +117,11 @@ fn mutations(random: &mut StdRng, host: &Path) -> String {
     let mut script = "mkdir -p src app archive session man cache; echo x > src/lib.rs\n".to_owned();
     for _ in 0..CHANGES {
         let name = NAMES.choose(random).expect("a name");
-        // A dash is not an option, and what has an escape is quoted by it.
+        // `./` protects a leading dash; a name with escapes is already quoted by `$'…'`.
         let name = if name.starts_with('$') { format!("./{name}") } else { format!("'./{name}'") };
         let change = CHANGES_OF_A_TASK.choose(random).expect("a change");
         let change = change.replace("{n}", &name).replace("{h}", &host.display().to_string());
-        // Writing to a pipe that an earlier change made would wait for ever.
+        // Writing to a pipe that an earlier change created would block.
         let removed = format!("( [ -p {name} ] && rm {name}; ");
         script.extend([removed.as_str(), change.as_str(), " ) 2>/dev/null\n"]);
         if random.random_bool(0.2) {
@@ -136,7 +135,7 @@ fn mutations(random: &mut StdRng, host: &Path) -> String {
 fn bounded(command: &Command) -> Ended {
     let mut timed = Command::new("timeout");
     timed
-        .args(["--signal=KILL", LONGEST])
+        .args(["--signal=KILL", TIMEOUT])
         .arg(command.get_program())
         .args(command.get_args())
         .current_dir(command.get_current_dir().expect("a folder"));
@@ -151,21 +150,21 @@ fn bounded(command: &Command) -> Ended {
 
 #[test]
 fn random_changes_with_seed_0_do_not_reach_the_host() {
-    holds_after(0);
+    assert_contained_after(0);
 }
 
 #[test]
 fn random_changes_with_seed_1_do_not_reach_the_host() {
-    holds_after(1);
+    assert_contained_after(1);
 }
 
 #[test]
 fn random_changes_with_seed_2_do_not_reach_the_host() {
-    holds_after(2);
+    assert_contained_after(2);
 }
 
-/// Whatever the first run did, the second reads, writes and runs nothing of the host.
-fn holds_after(seed: u64) {
+/// After any first run, no later command reads, writes or runs a file of the host.
+fn assert_contained_after(seed: u64) {
     let (project, host) = (Project::new(), Host::new());
     assert_eq!(bounded(&project.wary(&["trust"])).code, Some(0));
     let mut random = StdRng::seed_from_u64(seed);
@@ -174,9 +173,9 @@ fn holds_after(seed: u64) {
     let difference = host.difference();
     assert_held!(difference.is_none(), "{seed} {difference:?}: {first:?}");
     assert!(first.code.is_some_and(|code| code != 137), "{seed} hangs: {first:?}");
-    // Trusted whatever it says: `trust` is not what holds here.
+    // With and without trust: the containment does not depend on it.
     for trust in [false, true] {
-        // A configuration of the task's that the user trusted may mount the host's folder.
+        // A trusted configuration of the task may mount the host's folder.
         let asks = ["sandbox.yaml", "../policy.yaml", "../.airut/sandbox.yaml"].iter().any(|name| {
             let path = project.path().join(".sandbox").join(name);
             fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file() && facts.len() < 4096)

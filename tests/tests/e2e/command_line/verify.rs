@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::project::{PREFIX, Project, config};
 
-/// The checks that each sandbox of this kind has to make of itself.
-const OLDEST: [&str; 10] = [
+/// Ids of checks that every sandbox has to report.
+const REQUIRED: [&str; 10] = [
     "bash_available",
     "etc_readonly",
     "exit_code_preserved",
@@ -19,14 +19,14 @@ const OLDEST: [&str; 10] = [
     "usr_readonly",
 ];
 
-/// The names of the checks that hold, of those named above.
+/// The ids of the required checks that hold.
 fn held(report: &Value) -> Vec<&str> {
     let checks = report["checks"].as_array().expect("checks");
     let mut names: Vec<&str> = checks
         .iter()
         .filter(|check| check["held"] == true)
         .filter_map(|check| check["id"].as_str())
-        .filter(|id| OLDEST.contains(id))
+        .filter(|id| REQUIRED.contains(id))
         .collect();
     names.sort_unstable();
     names
@@ -52,7 +52,7 @@ async fn untrusted_guarantees_hold_with_and_without_programs_in_the_image() {
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let report = ended.json();
     assert_eq!((&report["version"], &report["ok"]), (&Value::from(1), &Value::from(true)));
-    assert_eq!(held(&report), OLDEST);
+    assert_eq!(held(&report), REQUIRED);
 
     let empty = Project::new();
     let settings = config(PREFIX, "X").replace("image: X\n", "");
@@ -61,9 +61,9 @@ async fn untrusted_guarantees_hold_with_and_without_programs_in_the_image() {
     let ended = empty.output(&verify);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let of_programs = |id: &&str| !id.ends_with("_available");
-    let expected: Vec<&str> = OLDEST.into_iter().filter(of_programs).collect();
+    let expected: Vec<&str> = REQUIRED.into_iter().filter(of_programs).collect();
     assert_eq!(held(&ended.json()), expected);
-    // The control: what the image lacks is reported.
+    // The control: programs that the image lacks are reported.
     let ended = empty.output(&expecting);
     assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
     assert_eq!(held(&ended.json()), expected);

@@ -13,24 +13,22 @@ use tempfile::TempDir;
 
 use super::control::Run;
 use super::project::{Project, assert_nothing_left};
-use super::terminal::nothing_is_left;
+use super::terminal::wait_until_nothing_left;
 
-/// Does what each line says, and says in a line what its requests came to.
+/// Runs each line of stdin, and prints the statuses of its requests on one line.
 const SCRIPT: &str = "#!/bin/bash\necho sockets\n\
     status() { for url; do curl -g -s -o /dev/null -w '%{http_code} ' \"$url\"; done; }\n\
     while read -r line; do eval \"$line\"; echo; done\n";
-/// The name of a program, in which the terminal's title, its colours and the direction of its text
-/// are.
+/// The name of a program, with sequences that set the terminal's title, colour and text direction.
 const PROGRAM: &str = "\u{1b}]0;title\u{7}\u{1b}[31m\u{202e}x";
 
-/// A terminal with a shell, which has run the command.
+/// A tmux terminal with a shell that runs the command.
 struct Tmux {
     folder: TempDir,
 }
 
 impl Tmux {
-    /// Runs the command, and says in the end its exit code, and whether the terminal has its usual
-    /// mode.
+    /// Runs the command, and prints its exit code and whether the terminal is in canonical mode.
     fn start(command: &Command, columns: u16, rows: u16) -> Self {
         let script = "echo before; \"$@\"; echo code=$?; stty -a | grep -o '[-]*icanon'; exec sleep 1000";
         Self::with(command, columns, rows, &["sh", "-c", script, "sh"])
@@ -41,7 +39,7 @@ impl Tmux {
         let mut start = tmux.command();
         start.args(["new-session", "-d", "-x", &columns.to_string(), "-y", &rows.to_string()]);
         start.arg("-c").arg(command.get_current_dir().expect("a folder")).args(["env", "-u", "NO_COLOR"]);
-        // What is removed has to come before what is set.
+        // Removed variables must precede those that are set.
         for (name, _) in command.get_envs().filter(|(_, value)| value.is_none()) {
             start.arg("-u").arg(name);
         }
@@ -74,15 +72,15 @@ impl Tmux {
         self.ask(&[&["send-keys"], keys].concat());
     }
 
-    /// Answers what the screen asks, which takes no answer before it could be read, until the
-    /// screen has `text`.
+    /// Answers a question until the screen has `text`. The view ignores answers until the question
+    /// has been shown for half a second.
     #[track_caller]
     fn answers(&self, key: &str, text: &str) {
         std::thread::sleep(Duration::from_millis(600));
         self.types_until(key, text);
     }
 
-    /// Types a key until the screen has `text`: the view may know a policy of a second ago.
+    /// Types a key until the screen has `text`: the view's policy may be a second old.
     #[track_caller]
     fn types_until(&self, key: &str, text: &str) {
         let deadline = Instant::now() + DEADLINE;
@@ -108,8 +106,8 @@ impl Tmux {
         self.shows_all(&[text])
     }
 
-    /// Waits until the screen has all of `texts` at once: tmux may have read a part of what the
-    /// view has written.
+    /// Waits until the screen has all of `texts` at once: tmux may have read only part of the
+    /// view's output.
     #[track_caller]
     fn shows_all(&self, texts: &[&str]) -> String {
         let deadline = Instant::now() + DEADLINE;
@@ -137,7 +135,7 @@ impl Tmux {
         kill_process(self.child(), signal).expect("the test's own process");
     }
 
-    /// Waits for the end with this exit code, on a terminal as it was before.
+    /// Waits for the end with this exit code, and asserts that the terminal is restored.
     #[track_caller]
     fn ends(&self, code: u8) -> String {
         let screen = self.shows("icanon");
@@ -146,7 +144,7 @@ impl Tmux {
             "{screen}"
         );
         let state = self.ask(&["display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag}"]);
-        assert_eq!(state, "0 1 0\n", "the usual screen, with a cursor");
+        assert_eq!(state, "0 1 0\n", "the normal screen, with a cursor");
         screen
     }
 }
@@ -187,7 +185,7 @@ async fn watched_requests_are_allowed_by_a_key() {
         r"./\u{1b}]0;t",
     ]);
 
-    // Only yes allows it, and what was shown.
+    // Only `y` allows the request, and adds the rule on the screen.
     for (number, (answer, status)) in [("n", "403"), ("Enter", "403"), ("y", "200")].into_iter().enumerate() {
         let url = format!("https://shut.test/{number}");
         assert_eq!(run.ask(&format!("status {url}")), "403");
@@ -200,7 +198,7 @@ async fn watched_requests_are_allowed_by_a_key() {
     assert_eq!(run.ask("status https://shut.test/other"), "403");
     assert_eq!(allowlist(&project), "domains: [open.test, api.anthropic.com]\n");
     tmux.shows("✗ GET     https://shut.test/other");
-    // The whole host, and in the project's file.
+    // The whole host is allowed, also in the project's file.
     tmux.types(&["A"]);
     tmux.shows("1 of 2");
     tmux.types(&["Down"]);
@@ -259,7 +257,7 @@ async fn waiting_request_is_answered_by_a_key() {
             }
             _ => tmux.answers("3", "no run is in progress"),
         }
-        nothing_is_left(prefix).await;
+        wait_until_nothing_left(prefix).await;
         let log = project.output(&["logs", &run]).stdout;
         assert!(log.contains(line) && log.contains(&format!("-> {verdict} [by: control socket]")), "{log}");
     }
@@ -272,14 +270,14 @@ async fn waiting_request_is_answered_by_a_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_requests_do_not_affect_the_terminal() {
-    // It shows the newest run of all that have this state.
+    // A separate state folder: the view shows the newest run in it.
     let project = Project::with_prefix("e2e-cli-watch-hostile");
     let mut run = start(&project);
     let tmux = Tmux::start(&project.sandbox(&["watch"]), 120, 30);
     tmux.shows("nothing yet");
     let long = "x".repeat(6000);
     let raw = r"exec 3<>/dev/tcp/open.test/80; printf 'GET /\e]0;owned\a\e[2J\e[31m\xe2\x80\xae\xe2\x80\x8b<script> HTTP/1.1\r\nHost: open.test\r\n\r\n' >&3; head -c 12 <&3";
-    assert!(run.ask(raw).contains("403"), "a URL that is none");
+    assert!(run.ask(raw).contains("403"), "the URL is invalid");
     run.ask(&format!("status 'https://shut.test/%1b[2J<b>' https://shut.test/{long} https://open.test/"));
     let screen = tmux.shows_all(&[
         "✓ GET     https://open.test/",
@@ -293,7 +291,7 @@ async fn hostile_requests_do_not_affect_the_terminal() {
     for title in ["owned", "title"] {
         assert!(!tmux.ask(&["display-message", "-p", "#{pane_title}"]).contains(title));
     }
-    // The control: it is the terminal that is asked.
+    // The control: the same sequence sets the title of another terminal.
     let control = Tmux::with(
         Command::new("true").current_dir("/"),
         80,

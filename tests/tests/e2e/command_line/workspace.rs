@@ -1,4 +1,4 @@
-//! The work tree of `run`: protected by itself, or as a copy for `diff`, `apply` and `discard`.
+//! The work tree of `run`: protected in place, or as a copy for `diff`, `apply` and `discard`.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ async fn work_tree_is_protected_unless_disabled() {
     assert_eq!(
         ended.stderr.matches("Read-only file system").count(),
         1,
-        "the settings always are: {ended:?}"
+        "the settings are always read-only: {ended:?}"
     );
     assert!(project.path().join(".envrc").exists());
 

@@ -1,4 +1,4 @@
-//! A folder without any settings, and settings from elsewhere: above it, and the user's own.
+//! A folder without settings, and settings from elsewhere: parent folders, and the user's own.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use super::stand_in::RESULT;
 
 pub(super) const KEY: &str = "sk-ant-api03-zeroconfig0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// A machine on which the user said how engine and world are reached, and a fresh repository.
+/// A machine with user settings for the engine and the test servers, and a fresh repository.
 pub(super) struct Machine {
     folder: TempDir,
 }
@@ -62,8 +62,8 @@ impl Machine {
     }
 }
 
-/// The image that the default Dockerfile begins with. No package can be had here: `apt-get` does
-/// nothing, and `npm` installs an agent that answers with the key that it has.
+/// Builds the base image of the default Dockerfile. The tests have no packages: `apt-get` does
+/// nothing, and `npm` installs an agent that answers with its key.
 async fn base_image() {
     let project = Project::new();
     project.write(".sandbox/sandbox.yaml", &config(PREFIX, "X").replace("image: X\n", ""));
@@ -107,13 +107,13 @@ async fn agent_answers_in_a_fresh_repository_without_settings() {
         lines[1],
         "network: api.anthropic.com only; key: ANTHROPIC_API_KEY, masked; `sandbox init` writes files to customize it"
     );
-    assert!(!machine.path("repository/.sandbox").exists(), "nothing is written");
+    assert!(!machine.path("repository/.sandbox").exists(), "no settings are written");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_missing_on_the_host_is_installed_and_sees_no_key() {
     let machine = Machine::new().await;
-    // A script is no native program.
+    // A script is not a native program.
     fs::write(machine.path("bin/claude"), "#!/usr/bin/env node\n").expect("a file");
     let ended = machine.ended(&["agent", "hello"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -153,7 +153,7 @@ async fn files_of_init_are_trusted_until_changed() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let answer = ended.stdout.trim();
     assert!(answer.starts_with("sk-ant-api03-") && answer != KEY, "a surrogate: {ended:?}");
-    // The control: what someone else writes is not trusted.
+    // The control: changes by others are not trusted.
     fs::write(machine.path("repository/.sandbox/network-allowlist.yaml"), "domains: [evil.test]")
         .expect("a file");
     machine.ended(&["agent", "hello"]).fails(125, "changed since you trusted them");
@@ -223,7 +223,7 @@ async fn settings_in_a_parent_folder_are_the_projects() {
     project.write("src/deep/file", "");
     let run = |folder: &str| -> Ended {
         let mut command = project.sandbox(&["run", "--", "bash", "-c", "pwd; curl -sS https://open.test/"]);
-        // For a project that names no engine.
+        // The project's own settings take precedence over this engine.
         command.current_dir(project.path().join(folder)).env("CONTAINER_HOST", "unix:///no/such.sock");
         command.output().expect("the sandbox command").into()
     };
@@ -234,7 +234,7 @@ async fn settings_in_a_parent_folder_are_the_projects() {
     assert_eq!(deep.stderr, expected);
     let top = run(".");
     assert_eq!((top.stdout.as_str(), top.stderr.as_str()), ("/workspace\nhello from open.test\n", ""));
-    // A repository in it is a project of its own.
+    // A nested repository is a separate project.
     project.write("src/deep/.git", "gitdir: elsewhere\n");
     assert_ne!(run("src/deep").code, Some(0));
 }

@@ -82,7 +82,8 @@ async fn work_tree_added_by_a_task_runs_no_programs_on_the_host() {
                 "git worktree prune; git worktree add -q ../own inner; git -C ../own status",
             );
 
-            // Even --include-protected makes none of them a work tree. The control: a manual pointer.
+            // Even --include-protected makes none of them a work tree. The control: a manual
+            // pointer.
             fixture.sandbox(&["apply", "--include-protected"]);
             assert_eq!(ran(&fixture, &FOLDERS), [""; 0], "{kind:?} {mode}");
             fixture
@@ -140,7 +141,8 @@ async fn host_work_trees_in_the_tree_keep_their_pointers() {
     }
 }
 
-/// Settings that an agent writes with `git config` and `push -u`: they change where the host pushes.
+/// Settings that an agent writes with `git config` and `push -u`: they change where the host
+/// pushes.
 const SETTINGS: &str = "echo n > n; git add n; git commit -qm n; git push -q -u origin HEAD:pushed
     git config remote.origin.pushurl EVIL; git config remote.origin.url EVIL; git config remote.origin.mirror true
     git config --add remote.origin.fetch +refs/heads/*:refs/heads/*; git config remote.origin.push '+refs/*:refs/*'
