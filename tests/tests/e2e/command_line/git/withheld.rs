@@ -94,8 +94,7 @@ async fn work_tree_added_by_a_task_runs_no_programs_on_the_host() {
     }
 }
 
-/// A linked work tree of the host inside the tree stays unchanged, whatever git in the task does to
-/// it.
+/// Git in a task cannot change a linked work tree of the host inside the tree.
 #[tokio::test(flavor = "multi_thread")]
 async fn host_work_trees_in_the_tree_keep_their_pointers() {
     let attempts = [
