@@ -95,7 +95,8 @@ print(tls(b'GET https://victim.test/ HTTP/1.1\r\nHost: open.test' + END))
     assert_eq!(statuses, expected, "{log}");
 }
 
-/// microsandbox 0c13181a: for a packet with two questions, one was answered and the other checked against the policy.
+/// microsandbox 0c13181a: for a packet with two questions, one was answered and the other checked
+/// against the policy.
 #[tokio::test(flavor = "multi_thread")]
 async fn packet_with_two_questions_is_refused() {
     let (answers, log) = python(
@@ -123,7 +124,8 @@ async fn name_server_is_trusted_only_for_the_queried_name() {
     let fixture = Fixture::new().await;
     let policy =
         "domains: [alias.test, alias-of-private.test, stray.test, other.test, beside.test, beside-it.test]";
-    // `other` and `beside-it` are queried after responses for other names contained addresses for them.
+    // `other` and `beside-it` are queried after responses for other names contained addresses for
+    // them.
     let script = "
 for name in alias alias-of-private stray other beside beside-it; do
   curl -sS -o /dev/null -w \"$name %{http_code}\\n\" --max-time 120 http://$name.test/believed
@@ -249,7 +251,8 @@ async fn relay_inside_the_task_reaches_no_more_than_the_task() {
     fixture.close().await;
 }
 
-/// The kernel's results of the calls with which Dirty Frag, Fragnesia and the x32 filter bypass begin.
+/// The kernel's results of the calls with which Dirty Frag, Fragnesia and the x32 filter bypass
+/// begin.
 const CALLS: &str = r"
 python3 - <<'EOF'
 import ctypes, errno, os, platform, socket

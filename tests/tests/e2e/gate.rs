@@ -32,7 +32,7 @@ async fn mirror(fixture: &Fixture) -> Repository {
     git(&["init", "--quiet", "-b", "main", path]);
     git(&["-C", path, "commit", "--quiet", "--allow-empty", "-m", "first"]);
     let repository = fixture.sandbox.gate().init(&new_name(), Some(path)).await.expect("a repository");
-    let report = repository.sync(Rewrites::Keep).await.expect("the upstream is there");
+    let report = repository.sync(Rewrites::Keep).await.expect("the upstream exists");
     assert_eq!(report.applied.len(), 1, "{report:?}");
     repository
 }
@@ -106,7 +106,7 @@ async fn commits_removed_by_a_permitted_push_are_kept() {
     assert_held!(!ran.stdout.contains("backup"), "{}", ran.stdout);
     assert!(ran.stdout.contains("refs/heads/agent/x"), "{}", ran.stdout);
     let before = refs(&repository, "refs/heads");
-    let report = repository.sync(Rewrites::Apply).await.expect("the upstream is there");
+    let report = repository.sync(Rewrites::Apply).await.expect("the upstream exists");
     assert!(report.applied.is_empty() && refs(&repository, "refs/heads") == before, "{report:?}");
     fixture.close().await;
 }

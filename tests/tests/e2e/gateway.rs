@@ -1,4 +1,5 @@
-//! The example `gateway`: concurrent conversations in spawned tasks, each of which can be stopped and quarantined.
+//! The example `gateway`: concurrent conversations in spawned tasks, each of which can be stopped
+//! and quarantined.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -129,13 +130,14 @@ impl Drop for Gateway {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_conversations_can_each_be_stopped_changed_and_quarantined() {
-    let gateway = tokio::task::spawn_blocking(converse).await.expect("no fault");
+    let gateway = tokio::task::spawn_blocking(converse).await.expect("no panic");
     assert_eq!(engine::containers("gateway").await, Vec::<String>::new());
     assert_eq!(engine::networks("gateway").await, Vec::<String>::new());
     drop(gateway);
 }
 
-/// Checks in the log that a policy applies from the next request, and that nothing passes a quarantine.
+/// Checks in the log that a policy applies from the next request, and that nothing passes a
+/// quarantine.
 fn policy_and_quarantine_hold(gateway: &Gateway, id: &str) {
     let allowed = "allowed GET https://open.test/";
     let denied = gateway.until_logged(id, 0, "BLOCKED GET https://open.test/ -> 403 [reason: host]");

@@ -102,7 +102,8 @@ async fn policy_can_permit_more_pushes() {
     assert_eq!(verdicts(&stdout, "refused").join(" "), refused, "{stdout}\n{log}");
 }
 
-/// The control: every push succeeds if the whole host is allowed, and none if a `git` entry permits no push.
+/// The control: every push succeeds if the whole host is allowed, and none if a `git` entry permits
+/// no push.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_all_pushes_arrive_at_a_host_allowed_as_a_whole() {
     let (stdout, log) = pushed("domains: [a.git.test]", "whole").await;

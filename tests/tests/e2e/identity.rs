@@ -1,5 +1,4 @@
-//! One identity, one reading of the path: what a client inside a task says about itself is not
-//! believed.
+//! One identity and one reading of the path: claims of a client inside a task are not trusted.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;
@@ -82,7 +81,7 @@ async fn connection_without_a_server_name_is_refused() {
     let ran = fixture
         .run(POLICY, "openssl s_client -noservername -connect open.test:443 </dev/null 2>&1 | grep -ci alert; echo raw | socat -t 2 - TCP:open.test:443 >/dev/null; true")
         .await;
-    assert_held!(ran.stdout.trim() != "0", "it was let in: {}", ran.log);
+    assert_held!(ran.stdout.trim() != "0", "the request was accepted: {}", ran.log);
     assert!(
         ran.log_lines("BLOCKED TLS - -> ").iter().any(|line| line.ends_with("[reason: no_sni]")),
         "{}",

@@ -1,4 +1,4 @@
-//! Images: built from what they are made of, once, and built again when that is no longer so.
+//! Images: built once from their inputs, and rebuilt when those change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use sandbox::image::{ImageKind, ImageRequest, ImageSummary};
 use sandbox::{CommandSpec, ImageSource, ImageTag, Input, Sandbox, SandboxConfig};
 use tempfile::TempDir;
 
-/// A sandbox that is not started: building needs no proxy.
+/// An on-demand sandbox, since building needs no proxy.
 struct Workshop {
     config: SandboxConfig,
     sandbox: Sandbox,
@@ -23,13 +23,12 @@ impl Workshop {
         let mut config = fixture::config(state.path());
         prefix.clone_into(&mut config.prefix);
         let sandbox = Sandbox::start(config.clone().on_demand()).await.expect("the engine answers");
-        // What an earlier run left that did not come to its end.
-        sandbox.prune_images(Duration::ZERO).await.expect("old images go");
+        // Leftovers of an earlier, aborted run.
+        sandbox.prune_images(Duration::ZERO).await.expect("old images are removed");
         Self { config, sandbox, _state: state }
     }
 
-    /// Another instance, as another process would be one, to which no image is fresh that is older
-    /// than `age`.
+    /// Another instance, as of another process, which rebuilds images older than `age`.
     async fn with_age(&self, age: Duration) -> Sandbox {
         let mut config = self.config.clone();
         config.max_image_age = age;
@@ -37,15 +36,15 @@ impl Workshop {
     }
 
     async fn close(self) {
-        // A container that is still being removed holds its image.
+        // A container that is still being removed keeps its image.
         self.sandbox.shutdown().await.expect("nothing is left");
-        self.sandbox.prune_images(Duration::ZERO).await.expect("old images go");
+        self.sandbox.prune_images(Duration::ZERO).await.expect("old images are removed");
         let left = self.sandbox.list_images().await.expect("the engine answers");
         assert!(left.is_empty(), "{left:?}");
     }
 }
 
-/// The tag, and what the build said; nothing when there was none.
+/// The tag, and the output of the build, if there was one.
 async fn ensure(sandbox: &Sandbox, source: &ImageSource) -> (ImageTag, Vec<String>) {
     let mut lines = Vec::new();
     let tag = sandbox
@@ -62,10 +61,10 @@ async fn run(sandbox: &Sandbox, image: &ImageTag, command: &[&str]) -> (i64, Str
     (result.exit_code, String::from_utf8_lossy(&result.stdout).into_owned())
 }
 
-/// An image that is another each time it is built without a cache, and that holds `file`. Each test
-/// has a content of its own: what shares layers with a build that is going on cannot be removed.
+/// An image that contains `file` and differs whenever it is built without a cache. Each test has
+/// its own content, since images that share layers with a running build cannot be removed.
 fn stamped(file: &str) -> ImageSource {
-    // The engine keeps what earlier runs built: the process id makes this run's images its own.
+    // The engine keeps images of earlier runs: the process id makes those of this run unique.
     let dockerfile = format!(
         "FROM {}\nCOPY folder/file /file\nRUN date +%s%N > /stamp # {}\n",
         Setting::of_this_run().image,
@@ -87,7 +86,7 @@ async fn image_is_built_once_and_rebuilt_when_its_inputs_change() {
     let workshop = Workshop::new("e2e-image-cache").await;
     let sandbox = &workshop.sandbox;
     let (first, lines) = ensure(sandbox, &stamped("one")).await;
-    assert!(steps(&lines) > 0, "the control: a build says what it does: {lines:?}");
+    assert!(steps(&lines) > 0, "the control: a build prints its steps: {lines:?}");
     assert_eq!(run(sandbox, &first, &["cat", "/file"]).await, (0, "one".to_owned()));
     assert_eq!(run(sandbox, &first, &["sh", "-c", "echo $IS_SANDBOX"]).await, (0, "1\n".to_owned()));
 
@@ -124,7 +123,7 @@ async fn overlay_is_rebuilt_when_its_base_is() {
     let (tag, _) = ensure(sandbox, &stamped("lower")).await;
     let tags = sandbox.image_tags(&stamped("lower")).await.expect("tags");
     let repo = tags.repo.expect("it is built here");
-    // The lower layer goes; the overlay keeps its name and what it was built on.
+    // The base image is removed; the overlay keeps its name and its layers.
     let (status, body) = engine::call("DELETE", &format!("/images/{repo}?force=false"), None).await;
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
     let before = engine::json("GET", &format!("/images/{tag}/json"), None).await;
@@ -206,7 +205,7 @@ async fn saved_image_is_loaded_and_not_rebuilt() {
     let repo = tags.repo.expect("it is built here");
     let mut archive = Vec::new();
     sandbox.save_images(&[&repo, &tags.overlay], &mut archive).await.expect("an archive");
-    let removed = sandbox.prune_images(Duration::ZERO).await.expect("images go");
+    let removed = sandbox.prune_images(Duration::ZERO).await.expect("images are removed");
     for tag in [&repo, &tags.overlay] {
         assert!(removed.iter().any(|image| image.tag.as_ref() == Some(tag)), "{tag}: {removed:?}");
     }
@@ -241,7 +240,7 @@ async fn proxy_image_is_shared_by_all_state_folders_and_removed_with_shared_reso
         seen.push(proxies(&sandbox).await);
         sandbox.shutdown().await.expect("nothing is left");
         if seen.len() == 2 {
-            assert!(sandbox.remove_shared().await.expect("the engine answers"), "no one else uses it");
+            assert!(sandbox.remove_shared().await.expect("the engine answers"), "nobody else uses it");
             assert_eq!(proxies(&sandbox).await, []);
         }
     }

@@ -1,4 +1,4 @@
-//! From inside a task: what must not be reachable is not, and each test has its control.
+//! From inside a task, forbidden targets are unreachable. Each test has its control.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt as _;
 
 const POLICY: &str = "domains: [open.test]";
 
-/// The host's address on the cable to the world.
+/// The host's address on the link to the test network.
 const HOST: &str = "203.0.113.254";
 
 async fn probe(fixture: &Fixture, arguments: &str) -> String {
@@ -27,9 +27,9 @@ async fn probe(fixture: &Fixture, arguments: &str) -> String {
     ran.stdout
 }
 
-/// An outcome of the probe that shows that something answered.
+/// Whether an outcome of the probe shows a response.
 fn answered(outcome: &str) -> bool {
-    assert!(outcome.contains("\"outcome\""), "the probe said nothing of use: {outcome}");
+    assert!(outcome.contains("\"outcome\""), "the probe printed no outcome: {outcome}");
     outcome.contains("\"reached\"") || outcome.contains("\"refused\"")
 }
 
@@ -97,7 +97,7 @@ async fn with_link_local(fixture: &Fixture, port: u16) -> Vec<String> {
     read_until(&mut execution, |output| output.contains("ready")).await;
     let (_, bridge) = task_and_bridge(fixture).await;
     let own = link_local_address_of(bridge).await;
-    // Those of other bridges as well.
+    // Those of other bridges, too.
     let mut addresses: BTreeSet<String> = tokio::task::spawn_blocking(host::link_local_addresses)
         .await
         .expect("the host's addresses")
@@ -137,7 +137,7 @@ async fn host_services_are_unreachable_over_ipv6_link_local() {
         assert_held!(!answered(&outcome), "{outcome}");
     }
     let addresses = fixture.run(POLICY, "cat /proc/net/if_inet6 2>/dev/null; cat /proc/sys/net/ipv6/conf/*/disable_ipv6 | sort -u; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6 || echo refused").await;
-    assert_held!(!addresses.stdout.contains('0'), "it has IPv6: {}", addresses.stdout);
+    assert_held!(!addresses.stdout.contains('0'), "the task has IPv6: {}", addresses.stdout);
     assert_eq!(addresses.stdout, "1\nrefused\n", "{}", addresses.stderr);
     fixture.close().await;
 }
@@ -169,7 +169,7 @@ async fn control_ipv6_on_an_internal_network_reaches_the_host() {
     );
 }
 
-/// The bridge is there when the first container is on it.
+/// The bridge exists only while a container is connected to it.
 async fn link_local_address_of(bridge: String) -> String {
     tokio::task::spawn_blocking(move || {
         let begun = Instant::now();
@@ -191,7 +191,7 @@ async fn udp_and_icmp_to_the_outside_are_dropped() {
     let fixture = Fixture::new().await;
     let sink = UdpSink::bind(SINK);
     let echoes = IcmpSink::bind(SINK);
-    // Directly, and with the proxy as a router for whoever could change routes.
+    // Directly, and with the proxy as a router, for a task that could change routes.
     let script = format!(
         "/probe udp {} 5; /probe icmp {SINK} 5; ip route add default via $(awk '/nameserver/ {{print $2}}' /etc/resolv.conf) 2>&1; \
          /probe udp {} 5; /probe tcp {SINK} 80 --device eth0; /probe udp {}:53 5",
@@ -211,9 +211,9 @@ async fn udp_and_icmp_to_the_outside_are_dropped() {
     fixture.close().await;
 }
 
-/// For each port that it reads: sends datagrams there to each of `TARGETS` as a program without
-/// rights can: as usual, without routes, from a socket that is bound to an interface, and through
-/// an interface that the message names. Writes what came of it.
+/// For each port that it reads, sends datagrams to each of `TARGETS` in all unprivileged ways:
+/// normally, without routes, from a socket bound to an interface, and through an interface named in
+/// the message. Writes the results.
 const DATAGRAMS: &str = r"
 import errno, socket, struct, sys, time
 def send(way, address, port):
@@ -234,7 +234,7 @@ for line in sys.stdin:
     print('tried', line.strip(), sorted(found), flush=True)
 ";
 
-/// Without its filter, a task on an engine that does not check the way back (`rp_filter`) sends
+/// Without its filter, a task on an engine without reverse path filtering (`rp_filter`) can send
 /// datagrams to any address of the host.
 #[tokio::test(flavor = "multi_thread")]
 async fn datagrams_to_the_host_are_dropped_for_every_socket() {
@@ -275,7 +275,7 @@ async fn datagrams_to_the_host_are_dropped_for_every_socket() {
     fixture.close().await;
 }
 
-/// Sends an echo request to each address with each kind of socket, and says what comes of it.
+/// Sends an echo request to each address with each kind of socket, and prints the results.
 const PING: &str = r"
 python3 - $TARGETS <<'EOF'
 import errno, socket, sys
@@ -295,7 +295,7 @@ for address in sys.argv[1:]:
     print('ping', ping(socket.SOCK_DGRAM, address), 'raw', ping(socket.SOCK_RAW, address))
 EOF";
 
-/// microsandbox 0c13181a: the gateway answered echo requests past its policy.
+/// microsandbox 0c13181a: the gateway answered echo requests regardless of its policy.
 #[tokio::test(flavor = "multi_thread")]
 async fn proxy_and_hosts_behind_it_cannot_be_pinged() {
     let fixture = Fixture::new().await;
@@ -338,7 +338,10 @@ async fn dns_queries_never_leave_and_only_the_proxy_answers() {
     let spec = fixture
         .command(POLICY, &["/probe", "dns", "203.0.113.10:53", "open.test", "1"])
         .network(Network::Unrestricted);
-    assert!(answered(&fixture.run_spec(spec).await.stdout), "the control reaches the world's name server");
+    assert!(
+        answered(&fixture.run_spec(spec).await.stdout),
+        "the control reaches the name server of the test network"
+    );
     fixture.close().await;
 }
 
@@ -355,7 +358,7 @@ for port in $(seq 1 1024) 3128 8080 8081 8443 9090; do (exec 3<>/dev/tcp/$server
 }
 
 /// Tries ports of the proxy one after the other, as fast as they are refused, for some seconds;
-/// prints how long it took, rounded up.
+/// prints the duration, rounded up.
 const PORTS: &str = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
 /probe tcp $server 80; /probe tcp $server 8081; /probe tcp $server 8082; /probe tcp $server 8083; echo x > /dev/udp/$server/443
 begin=$SECONDS; while (( SECONDS - begin < 4 )); do (exec 3<>/dev/tcp/$server/$((9000 + RANDOM % 1000))) 2>/dev/null; done
@@ -372,7 +375,7 @@ async fn closed_ports_refuse_at_once_and_are_logged_once_a_second() {
     let of = |port: &str| records.iter().filter(|line| line.contains(&format!(" {port} -> refused"))).count();
     assert_eq!((of("8081/tcp"), of("443/udp"), of("80/tcp")), (1, 1, 0), "{}", ran.log);
     let connections = records.len() - of("443/udp");
-    assert!(connections > 1, "later ones are on record, too: {}", ran.log);
+    assert!(connections > 1, "later requests are recorded, too: {}", ran.log);
     assert!(connections <= took + 1, "once a second, for {took} seconds: {}", ran.log);
     fixture.close().await;
 }
@@ -381,8 +384,8 @@ async fn closed_ports_refuse_at_once_and_are_logged_once_a_second() {
 async fn two_tasks_cannot_reach_each_other() {
     let first = Fixture::new().await;
     let second = Fixture::new().await;
-    // Each task prints its proxy's address, then tries the other's, and then its own: that is the
-    // control.
+    // Each task prints its proxy's address, then tries the other's, and then, as the control, its
+    // own.
     let script = "own=$(awk '/nameserver/ {print $2}' /etc/resolv.conf); echo $own; read other; \
          /probe tcp $other 80; echo control; /probe tcp $own 80; curl -sS https://open.test/mine";
     let (a, b) = tokio::join!(conversation(&first, script), conversation(&second, script));
@@ -396,7 +399,7 @@ async fn two_tasks_cannot_reach_each_other() {
     second.close().await;
 }
 
-/// Runs `script`, and writes to its stdin the proxy address that the other conversation printed.
+/// Runs `script` and writes the proxy address printed by the other conversation to its stdin.
 async fn conversation(fixture: &Fixture, script: &str) -> String {
     use std::sync::OnceLock;
     use tokio::sync::broadcast;
@@ -425,12 +428,11 @@ async fn conversation(fixture: &Fixture, script: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn root_key_and_task_key_are_out_of_reach() {
     let fixture = Fixture::new().await;
-    // What is mounted from the state folder is the container's own files, none of which is the
-    // authority's.
+    // The only mounts from the state folder are the container's own files, none of the authority's.
     let script = "grep -rl 'PRIVATE KEY' /run/sandbox /etc/ssl /usr/local/share 2>/dev/null; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c 'PRIVATE KEY'; \
          grep -c authority /proc/self/mountinfo; grep -q ' /run/sandbox' /proc/self/mountinfo && echo mounted; true";
     let ran = fixture.run(POLICY, script).await;
-    // The files that hold a key, and what counts them.
+    // Prints the files that contain a key, and their number.
     let found = ran.stdout.lines().any(|line| !["0", "mounted"].contains(&line));
     assert_held!(!found, "{}", ran.stdout);
     assert_eq!(ran.stdout, "0\n0\nmounted\n", "{}", ran.stderr);

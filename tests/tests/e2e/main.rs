@@ -1,4 +1,4 @@
-//! The end-to-end tests; `cargo xtask e2e` runs them. One module a subject.
+//! The end-to-end tests; `cargo xtask e2e` runs them. One module per subject.
 #![expect(clippy::disallowed_methods, reason = "tests start the programs that they test")]
 
 mod agent;

@@ -5,7 +5,7 @@ use sandbox::{Mount, Network, NetworkSandboxConfig, Prompt, TaskSpec};
 
 use super::services::Server;
 
-/// Claude Code in a work tree that says where the server `mcp` is.
+/// Claude Code in a work tree that configures the server `mcp`.
 fn task(fixture: &Fixture, server: &Server, rules: &str) -> TaskSpec {
     let workspace = fixture.folder().join("workspace");
     std::fs::create_dir_all(&workspace).expect("a folder");
@@ -22,7 +22,7 @@ fn task(fixture: &Fixture, server: &Server, rules: &str) -> TaskSpec {
         .working_dir("/workspace")
 }
 
-/// What Claude Code says at the end, and the network log.
+/// The response of Claude Code, and the network log.
 async fn called(fixture: &Fixture, server: &Server, rules: &str) -> (String, String) {
     let task = fixture.sandbox.create_task(task(fixture, server, rules)).expect("a good task");
     let result =
@@ -41,7 +41,7 @@ async fn claude_code_calls_a_tool_on_the_host_only_as_permitted() {
     assert!(said.starts_with("The tool printed: Echo: heliotrope"), "{said}\n{log}");
     assert!(log.contains("allowed POST http://mcp/mcp -> 200"), "{log}");
     assert!(!log.contains("BLOCKED"), "{log}");
-    // Control: another path, or only to look, is not enough to call anything.
+    // The control: permission for another path, or only for reading, is not enough for a call.
     for rules in ["{host: mcp, path: /other}", "{host: mcp, path: /mcp, methods: [GET]}"] {
         let (said, log) = called(&fixture, &server, rules).await;
         assert!(!said.contains("Echo: heliotrope"), "{rules}: {said}\n{log}");

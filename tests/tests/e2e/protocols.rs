@@ -1,5 +1,5 @@
-//! WebSocket, trailers, gRPC, and bodies that are too large for any buffer; more of protocols is in
-//! the proxy's own tests.
+//! WebSocket, trailers, gRPC, and bodies that exceed any buffer. The proxy's own tests cover more
+//! protocols.
 
 use e2e_tests::DEADLINE;
 use e2e_tests::engine;
@@ -72,7 +72,7 @@ echo done; sleep 3600"
     fixture.close().await;
 }
 
-/// The largest resident set, in KiB, that the proxy of this fixture has had.
+/// The peak resident set of the proxy of this fixture, in KiB.
 pub(crate) async fn proxy_peak_memory(fixture: &Fixture) -> u64 {
     let proxy = fixture.container(Role::Proxy).await;
     let facts = engine::json("GET", &format!("/containers/{proxy}/json"), None).await;

@@ -1,4 +1,4 @@
-//! What is allowed, what is blocked, what a blocked client sees, and what the log says.
+//! Allowed and blocked requests, as seen by the client and in the log.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;
@@ -16,7 +16,7 @@ url_prefixes:
   - {host: wrong-certificate.test, path: ''}
 ";
 
-/// Prints `STATUS BODY` of one request.
+/// Prints the body and the status of one request.
 fn curl(arguments: &str) -> String {
     format!("curl -sS --max-time 20 -w '\\n%{{http_code}}\\n' {arguments}")
 }

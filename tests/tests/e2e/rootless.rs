@@ -1,4 +1,4 @@
-//! What is different where podman runs without root; on the other engines these tests are controls.
+//! Differences of rootless podman; on the other engines these tests are controls.
 
 use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::setting::Setting;
@@ -8,7 +8,7 @@ use sandbox::{ByteSize, ContainerError, Cpus, Input, ResourceLimits, SandboxErro
 async fn limit_holds_or_its_error_names_the_missing_support() {
     let fixture = Fixture::new().await;
     let none = ResourceLimits::default;
-    // What the kernel says inside: in the files of version 1 of control groups, or in the one of
+    // The kernel's view inside, from the files of version 1 of control groups or from the one of
     // version 2.
     let limits = [
         (
@@ -37,18 +37,19 @@ async fn limit_holds_or_its_error_names_the_missing_support() {
             other => panic!("{expected}: {other:?}"),
         }
     }
-    // No limits were asked for: it runs, and its limits on processes are in force.
+    // Without requested limits it runs, and its ulimits apply.
     let ran = fixture.run("domains: [open.test]", "ulimit -Hc; curl -sS https://open.test/x").await;
     assert!(ran.stdout.starts_with("0\nhello from open.test"), "{} {}", ran.stdout, ran.stderr);
     fixture.close().await;
 }
 
-/// A proxy of an engine without root reaches the host under names of its engine's. Only what the
-/// operator opens is connected to.
+/// The proxy of a rootless engine can reach the host under special names. It connects only to
+/// addresses that the operator allows.
 #[tokio::test(flavor = "multi_thread")]
 async fn proxy_refuses_addresses_of_the_host_unless_allowed() {
     let mut config = fixture::config(&fixture::state_dir());
-    config.upstream.allow_addresses = vec!["203.0.113.0/27".parse().expect("the world without the host")];
+    config.upstream.allow_addresses =
+        vec!["203.0.113.0/27".parse().expect("the test network without the host")];
     let fixture = Fixture::with(config).await;
     let policy = "domains: [open.test, host-of-pasta.test, host-of-slirp.test]";
     let script = "for name in host-of-pasta host-of-slirp open; do \

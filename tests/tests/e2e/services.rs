@@ -1,4 +1,4 @@
-//! Services of the host: real databases and HTTP servers, reached by name, and nothing else of the
+//! Services of the host: real databases and HTTP servers, reached by name, and nothing else on the
 //! host.
 
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use e2e_tests::host;
 use e2e_tests::setting::Setting;
 use sandbox::{CommandSpec, HostService, Mount, Network, NetworkSandboxConfig};
 
-/// A program of the host that listens, and ends with the test.
+/// A listening program of the host, which ends with the test.
 pub(super) struct Server {
     child: Child,
     lifeline: Option<ChildStdin>,
@@ -24,8 +24,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Runs `script` as `sh` does, with a folder of its own and a free port, and waits until
-    /// something listens there.
+    /// Runs `script` in `sh` with its own folder and a free port, and waits until something listens
+    /// there.
     fn start(script: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -49,7 +49,7 @@ impl Server {
         Self { child, lifeline, address, _folder: folder }
     }
 
-    /// `PostgreSQL`, which does not run as root.
+    /// `PostgreSQL`, which refuses to run as root.
     fn postgres() -> Self {
         Self::start(
             r#"bin=$(echo /usr/lib/postgresql/*/bin)
@@ -61,7 +61,7 @@ $as "$bin/postgres" -D "$1/data" -c listen_addresses=127.0.0.1 -c port="$2" -c u
         )
     }
 
-    /// The reference server of the Model Context Protocol, with its streamable HTTP at `/mcp`.
+    /// The reference server of the Model Context Protocol, with streamable HTTP at `/mcp`.
     pub(super) fn mcp() -> Self {
         let program = Setting::of_this_run().mcp_server.display();
         Self::start(&format!(r#"PORT="$2" node '{program}' streamableHttp 2>"$1/log""#))
@@ -83,7 +83,7 @@ impl Drop for Server {
     }
 }
 
-/// An HTTP server on a Unix socket that answers each request with its first line.
+/// An HTTP server on a Unix socket that responds to each request with its request line.
 fn http(socket: &Path) {
     let listener = UnixListener::bind(socket).expect("a socket");
     std::thread::spawn(move || {
@@ -156,7 +156,7 @@ async fn cache_of_the_host_is_reached_by_its_name() {
     let script = "redis-cli -h cache set a 1; redis-cli -h cache get a; printf 'PING\\r\\n' | timeout 60 socat - TCP:cache:6379 | head -n 1";
     let ran = run(&fixture, "domains: []", [service], script).await;
     assert!(ran.stdout.starts_with("OK\n1\n+PONG"), "{}{}{}", ran.stdout, ran.stderr, ran.log);
-    // A service that is not there is an error on record, and the task is not kept waiting.
+    // An absent service is a logged error, and the task does not have to wait.
     let address = cache.address;
     drop(cache);
     let gone = HostService::tcp("cache", address).and_then(|gone| gone.port(6379)).expect("a good service");
@@ -193,19 +193,18 @@ async fn policy_decides_requests_to_an_http_service() {
     assert_held!(allowed.iter().all(|line| line.contains(" GET http://mcp/tools ")), "{}", ran.log);
     assert!(ran.stdout.contains("403"), "{}", ran.stdout);
     assert_eq!(ran.log_lines("allowed GET http://mcp/tools -> 200").len(), 1, "{}", ran.log);
-    // Control: a policy that allows the host lets the other path pass.
+    // Control: a policy that allows the whole host permits the other path.
     let ran = run(&fixture, "domains: [mcp]", [service()], "curl -sS http://mcp:8080/other").await;
     assert_eq!(ran.stdout, "GET /other HTTP/1.1", "{}{}", ran.stderr, ran.log);
-    // Without a rule there is no way to it.
+    // Without a rule it is unreachable.
     let ran = run(&fixture, "domains: []", [service()], "curl -sS http://mcp:8080/tools").await;
     assert_held!(!ran.stdout.contains("GET /"), "{}", ran.stdout);
     assert!(ran.stdout.contains("not allowed"), "{}", ran.stdout);
     fixture.close().await;
 }
 
-/// Prints every TCP port that answers at the addresses in the arguments, and UDP ports 53 and
-/// `$UDP`. A port that says nothing for some seconds does not answer: on the way to it there are
-/// two bridges.
+/// Prints every TCP port that responds at the addresses in the arguments, and UDP ports 53 and
+/// `$UDP`. A port that is silent for some seconds counts as closed: the path to it has two bridges.
 const SCAN: &str = r"
 import errno, os, resource, select, socket, sys, time
 WINDOW, TIMEOUT = 8000, 5
@@ -256,7 +255,7 @@ for address in sys.argv[1:]:
     for port in udp(address): print(f'{address} udp {port}')
 ";
 
-/// The host's own addresses: not loopback, and not those of networks that other tests take away
+/// The host's own addresses, without loopback and those of networks that other tests may remove
 /// meanwhile.
 fn host_addresses() -> Vec<String> {
     let list = host::inside(|| Command::new("ip").args(["-4", "-oneline", "address"]).output().expect("ip"));
@@ -266,7 +265,7 @@ fn host_addresses() -> Vec<String> {
     addresses.map(|(address, _)| address.to_owned()).filter(lasting).collect()
 }
 
-/// A UDP service of the host that answers everything; its port.
+/// Starts a UDP service of the host that responds to everything; returns its port.
 fn udp_service() -> u16 {
     let socket = host::inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port of the host"));
     let port = socket.local_addr().expect("a bound socket").port();
@@ -286,7 +285,7 @@ async fn scan_of_all_ports_finds_only_named_services() {
     let service = cache.service("cache").port(6379).expect("a good port");
     let (open, udp) = (host::HostService::start().port(), udp_service());
     let addresses = host_addresses().join(" ");
-    // The proxy has the second address of its network; the first would be that of a gateway.
+    // The proxy has the second address of its network; the first would be the gateway's.
     let find = "proxy=$(getent ahostsv4 cache | head -n 1 | cut -d' ' -f1); gateway=${proxy%.*}.$((${proxy##*.} - 1))";
     let scan = |find: &str, addresses: &str| {
         format!(
@@ -303,7 +302,7 @@ async fn scan_of_all_ports_finds_only_named_services() {
     assert_held!(found.iter().all(is_named), "{} {}", ran.stdout, ran.stderr);
     assert_eq!(found, expected, "{} {}", ran.stdout, ran.stderr);
     assert_eq!(ran.code, 0, "all of it was scanned: {}", ran.stderr);
-    // Control: in a plain container, the same scan finds what listens on the host.
+    // Control: in a plain container, the same scan finds the listeners of the host.
     let plain = fixture.command("domains: []", &["bash", "-c", &scan(":", &addresses)]);
     let ran = fixture.run_spec(plain.network(Network::Unrestricted)).await;
     for found in [format!(" tcp {open}"), format!(" udp {udp}")] {
@@ -339,7 +338,7 @@ async fn link_made_by_a_task_reaches_no_socket() {
     let ran = fixture.run_spec(with_tree(ask)).await;
     assert_held!(!ran.stdout.contains("GET /x"), "{}", ran.stdout);
     assert_eq!(ran.log_lines("ERROR GET http://mcp/x -> ").len(), 1, "{}", ran.log);
-    // Nor does a service lead to the engine, whoever names it.
+    // A service cannot be the engine's socket, even if the caller names it.
     let engine = Setting::of_this_run().engine.trim_start_matches("unix://").to_owned();
     let service = HostService::unix("engine", engine, 8080).expect("a good service").http();
     let ran = run(&fixture, "domains: [engine]", [service], "curl -sS -m 60 http://engine:8080/_ping").await;

@@ -1,5 +1,4 @@
-//! What decides about the requests of a running command: a policy that goes up and down, and is
-//! replaced.
+//! The shield of a running command: raised, lowered, and with a replaced policy.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,11 +13,11 @@ use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 
-/// Says for each line of URLs what their requests came to.
+/// Requests the URLs of each input line, and prints their statuses.
 const SCRIPT: &str = "while read -r urls; do for url in $urls; do \
     curl -s -o /dev/null -w '%{http_code} ' -H \"Authorization: Bearer $TOKEN\" \"$url\"; done; echo; done";
 
-/// A command that asks for what the test says.
+/// A command that requests the URLs that the test names.
 struct Asking {
     command: Command,
     execution: Execution<OutputChunk, CommandResult>,
@@ -33,7 +32,7 @@ impl Asking {
         Self { command, execution, input }
     }
 
-    /// The statuses of requests for `urls`, one after the other.
+    /// The statuses of requests for `urls`, in order.
     async fn ask(&mut self, urls: &str) -> String {
         self.input.write_all(format!("{urls}\n").as_bytes()).await.expect("it reads");
         let said = read_until(&mut self.execution, |text| text.ends_with('\n')).await;
@@ -46,7 +45,7 @@ impl Asking {
     }
 }
 
-/// Asserts the statuses of requests. That one passed which must not is a breach.
+/// Asserts the statuses of requests. A request that passes but must not is a breach.
 #[track_caller]
 fn assert_held_at(answers: &str, expected: &str) {
     let passed = |(answer, expected): (&str, &str)| answer == "200" && expected != "200";
@@ -82,7 +81,7 @@ async fn lowered_shield_opens_only_public_hosts_for_a_limited_time() {
     assert!(until > SystemTime::now(), "{until:?}");
     assert_eq!(task.ask(both).await, "200 200");
     let answers = task.ask(private).await;
-    assert_held!(!answers.contains("200"), "the guard stays: {answers}");
+    assert_held!(!answers.contains("200"), "private addresses remain blocked: {answers}");
     assert_eq!(answers, "403 403 403");
     command.set_policy(policy("domains: []")).await.expect("a proxy that confirms");
     assert_eq!(task.ask(both).await, "200 200", "a new policy does not raise it");
@@ -90,7 +89,7 @@ async fn lowered_shield_opens_only_public_hosts_for_a_limited_time() {
     command.shield_up().await.expect("a proxy that confirms");
     assert_held_at(&task.ask(both).await, "200 403");
 
-    // It goes up by itself.
+    // The shield is raised again by itself.
     command.shield_down(Duration::from_secs(1)).await.expect("a proxy that confirms");
     while command.shield_state().expect("it runs") != ShieldState::Up {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -109,7 +108,7 @@ async fn lowered_shield_opens_only_public_hosts_for_a_limited_time() {
     let seen = |host| format!("{:?}", World::shared().seen(host));
     assert!(seen("named.shield.test").contains(&real), "the control: it is inserted");
     let other = seen("other.shield.test");
-    assert_held!(!other.contains(&real), "masked as ever: {other}");
+    assert_held!(!other.contains(&real), "still masked: {other}");
     assert!(other.contains(&surrogate), "{other}");
     let log = log(&fixture);
     for line in [
@@ -137,7 +136,7 @@ async fn lowered_shield_opens_only_public_hosts_for_a_limited_time() {
     fixture.close().await;
 }
 
-/// The control is the test above, where `upstream.allow_addresses` has the network of the world.
+/// The control is the test above, where `upstream.allow_addresses` contains the test network.
 #[tokio::test(flavor = "multi_thread")]
 async fn lowered_shield_refuses_addresses_that_are_not_public() {
     let mut config = fixture::config(&fixture::state_dir());
@@ -158,8 +157,8 @@ async fn lowered_shield_refuses_addresses_that_are_not_public() {
     fixture.close().await;
 }
 
-/// A request that begins after a change is confirmed is judged by what that change put in force,
-/// while others go on over connections that are older than it.
+/// A request that begins after the confirmation of a change is decided by the new policy, while
+/// others continue on older connections.
 #[tokio::test(flavor = "multi_thread")]
 async fn confirmed_change_under_load_applies_to_every_later_request() {
     let fixture = Fixture::new().await;

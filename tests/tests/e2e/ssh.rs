@@ -1,4 +1,4 @@
-//! Commits that are signed inside, with keys that stay outside.
+//! Commits signed inside, with keys that stay outside.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ use sandbox::executor::{ExecOptions, ExecutorConfig, Workspace};
 use sandbox::ssh::{KeyKind, Passphrase, Refusal, SignEvent, SigningKeys, SshSigner, Unlock};
 use sandbox::{CommandSpec, ContainerEnv, Isolation, Mount, Network, ResourceLimits};
 
-/// Talks to the agent. `ask` returns the type of the answer, or `end`.
+/// A client of the agent. `ask` returns the type of the response, or `end`.
 const CLIENT: &str = r"
 import os, socket, struct
 def string(data): return struct.pack('>I', len(data)) + data
@@ -40,7 +40,7 @@ def structure(namespace, rest=b''):
 def sign(data, key=key): return b'\x0d' + string(key) + string(data) + struct.pack('>I', 0)
 ";
 
-/// The keys of a scope of this test's own, and their public line.
+/// The keys of a scope of this test, and their public line.
 async fn keys(fixture: &Fixture, scope: &str) -> (Arc<SigningKeys>, String) {
     let unlock = Unlock::Passphrase(Passphrase::new("e2e").expect("it is not empty"));
     let scope = fixture.sandbox.init_ssh(scope, unlock).expect("the name of a scope");
@@ -48,7 +48,7 @@ async fn keys(fixture: &Fixture, scope: &str) -> (Arc<SigningKeys>, String) {
     (Arc::new(scope.keys().await.expect("its passphrase opens it")), key.public_line)
 }
 
-/// The bash script `script` in a folder of the host, with nothing to reach.
+/// A command that runs the bash script `script` in a folder of the host, without egress.
 fn script(fixture: &Fixture, signer: Option<SshSigner>, script: &str) -> CommandSpec {
     let env = ContainerEnv::default()
         .with("GIT_CONFIG_COUNT", "2")
@@ -68,7 +68,7 @@ fn script(fixture: &Fixture, signer: Option<SshSigner>, script: &str) -> Command
     }
 }
 
-/// Whether the host's git finds a good signature of the agent, `line`, on `object`.
+/// Whether the host's git finds a valid signature by the key `line` on `object`.
 fn is_verified(folder: &Path, line: &str, verify: &str, object: &str) -> bool {
     let signers = folder.join("allowed_signers");
     std::fs::write(&signers, format!("agent@example.org {line}\n")).expect("a folder of the test's own");
@@ -99,7 +99,7 @@ async fn commit_signed_inside_is_verified_outside() {
     let folder = fixture.folder();
     assert!(is_verified(folder, &line, "verify-commit", "signed"));
     assert!(is_verified(folder, &line, "verify-tag", "v1"));
-    assert_held!(!is_verified(folder, &line, "verify-commit", "unsigned"), "nothing signed it");
+    assert_held!(!is_verified(folder, &line, "verify-commit", "unsigned"), "the commit is unsigned");
     assert_held!(!is_verified(folder, &other, "verify-commit", "signed"), "another key signed it");
     let events = events.lock().unwrap().clone();
     assert_eq!(events.len(), 2, "{events:?}");
@@ -147,7 +147,7 @@ grep -rl 'PRIVATE KEY' /run /root /tmp /etc/ssh 2>/dev/null || echo none"
     );
     let ran = fixture.run_spec(script(&fixture, Some(signer), &program)).await;
     let expected = ["14"].into_iter().chain(["5"; 12]).chain(["14", "agent.sock", "read-only", "none"]);
-    // 14 is a signature. All answers but the first and the last are about what is no commit's.
+    // 14 is a signature. Only the first and the last request are for commits.
     let hostile = ran.stdout.lines().skip(1).take(12);
     assert_held!(hostile.clone().all(|kind| kind == "5" || kind.parse::<u8>().is_err()), "{}", ran.stdout);
     assert_held!(!ran.stdout.contains('/'), "a key is in reach: {}", ran.stdout);
@@ -195,7 +195,7 @@ async fn agent_ends_with_its_execution_and_leaves_nothing() {
     assert_eq!(listed, "sandbox:ends", "{}", ran.stderr);
     let agents = e2e_tests::fixture::state_dir().join("sockets");
     let folder = agents.join(folder.rsplit('/').next().unwrap_or_default());
-    assert_held!(!folder.exists(), "the agent's socket is still there: {}", folder.display());
+    assert_held!(!folder.exists(), "the agent's socket still exists: {}", folder.display());
     assert!(agents.is_dir() && folder != agents, "{}", folder.display());
     fixture.close().await;
 }

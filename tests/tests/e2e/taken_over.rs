@@ -1,5 +1,5 @@
-//! What a proxy that is taken over reaches: a program without rights in its network, whatever kind
-//! of socket it opens.
+//! Egress of a compromised proxy: an unprivileged program in its network, with every kind of
+//! socket.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
 const POLICY: &str = "domains: [open.test]";
-/// The host's address on the cable to the world.
+/// The host's address on the link to the test network.
 const HOST: &str = "203.0.113.254";
 
-/// Tries to reach each of `TARGETS`, a list of a name, an address and a port, over TCP and UDP: as
-/// usual, through each interface, and without routes. Each line is a name and what came of it. A
-/// connection that is refused has reached a host, and what was `sent` has left.
+/// Tries to reach each of `TARGETS`, a list of name, address and port, over TCP and UDP: normally,
+/// through each interface, and without routes. Each line is a name and a result. A refused
+/// connection has reached a host, and a `sent` datagram has left.
 const TABLE: &str = r"
 import concurrent.futures, itertools, json, sys
 
@@ -48,18 +48,18 @@ with concurrent.futures.ThreadPoolExecutor(len(kinds)) as pool:
     for line in pool.map(row, kinds): print(line)
 ";
 
-/// A fixture whose proxies may reach the origin and nothing else that is private.
+/// A fixture whose proxies may reach the origin and no other private address.
 async fn fixture() -> Fixture {
     let mut config = fixture::config(&fixture::state_dir());
     config.upstream.allow_addresses = vec![format!("{ORIGIN}/32").parse().expect("a network")];
     Fixture::with(config).await
 }
 
-/// A task that waits for the end of its input, and its proxy.
+/// A task that waits for the end of its input, with its proxy.
 struct Waiting {
     execution: Execution<OutputChunk, CommandResult>,
     input: DuplexStream,
-    /// The proxy as the engine has it.
+    /// The engine's inspection of the proxy.
     proxy: Value,
 }
 
@@ -86,9 +86,9 @@ impl Waiting {
         assert_eq!(output.matches("hello from open.test").count(), 2, "{output}");
     }
 
-    /// What the engine says of the proxy at `pointer`.
+    /// The value at `pointer` in the inspection of the proxy.
     fn fact(&self, pointer: &str) -> &Value {
-        self.proxy.pointer(pointer).expect("the engine says it")
+        self.proxy.pointer(pointer).expect("the engine reports it")
     }
 
     /// The names of the proxy's networks and its addresses there: the task's, and the other.
@@ -106,7 +106,7 @@ impl Waiting {
         gateway.as_str().expect("a gateway").to_owned()
     }
 
-    /// What a program in the proxy's network comes to, as the proxy's own user; with
+    /// The results of a program in the proxy's network, run as the proxy's user with
     /// `capabilities`.
     async fn attack(&self, targets: &Value, capabilities: &[&str]) -> Table {
         let place =
@@ -114,7 +114,7 @@ impl Waiting {
         Table::of(targets, &place).await
     }
 
-    /// The same from a plain container beside the proxy.
+    /// The same from a plain container on the proxy's egress network.
     async fn beside(&self, targets: &Value) -> Table {
         let (egress, _) = &self.networks()[1];
         let networks = json!({egress: {}});
@@ -123,7 +123,7 @@ impl Waiting {
     }
 }
 
-/// What came of all attempts, by the name of the target.
+/// The results of all attempts, by the name of the target.
 #[derive(Debug)]
 struct Table(BTreeMap<String, Vec<String>>);
 
@@ -150,8 +150,8 @@ impl Table {
     }
 }
 
-/// Everything that the proxy of `first` must not reach, and what it must. A task has the address
-/// behind its proxy's.
+/// The targets that the proxy of `first` must and must not reach. A task has the address after its
+/// proxy's.
 fn targets(first: &Waiting, second: &Waiting, service: &HostService, sink: &UdpSink) -> Value {
     let [(_, second_link), (_, second_egress)] = second.networks();
     let second_task = Ipv4Addr::from(u32::from(second_link.parse::<Ipv4Addr>().expect("an address")) + 1);
@@ -200,10 +200,10 @@ async fn proxy_reaches_public_hosts_and_no_host_private_network_or_other_proxy()
     assert_held!(taken_over.any("filter", "EPERM"), "{taken_over:?}");
     assert_held!(sink.count() == 0, "{taken_over:?}");
 
-    // The other proxy answers no neighbour either, as long as it has its filter.
+    // The other proxy does not respond to neighbours either, as long as it has its filter.
     second.attack(&json!([["origin", ORIGIN, 443]]), &["NET_ADMIN"]).await;
     let beside = first.beside(&targets).await;
-    // In its own network, once a process with the right to do so has removed the filter.
+    // In its own network, after a privileged process has removed the filter.
     let unfiltered = first.attack(&targets, &["NET_ADMIN"]).await;
     assert!(unfiltered.any("filter", "removed"), "{unfiltered:?}");
     for control in [&beside, &unfiltered] {
@@ -213,7 +213,7 @@ async fn proxy_reaches_public_hosts_and_no_host_private_network_or_other_proxy()
         for name in ["gateway", "neighbour_of_host", "origin"] {
             assert!(control.any(name, "reached"), "{name}: {control:?}");
         }
-        // Elsewhere each proxy has a bridge of its own.
+        // Otherwise each proxy has its own bridge.
         let is_beside = first.networks()[1].0 == second.networks()[1].0;
         assert!(!is_beside || control.any("other_proxy", "reached"), "{control:?}");
     }
@@ -228,7 +228,11 @@ async fn proxy_has_no_capability_and_cannot_gain_one() {
     let fixture = fixture().await;
     let waiting = Waiting::start(&fixture).await;
     let began_with = waiting.fact("/EffectiveCaps");
-    assert_eq!(*began_with, json!(["CAP_NET_ADMIN", "CAP_SETPCAP"]), "the control: what there is to give up");
+    assert_eq!(
+        *began_with,
+        json!(["CAP_NET_ADMIN", "CAP_SETPCAP"]),
+        "the control: there are capabilities to drop"
+    );
     let pid = waiting.fact("/State/Pid");
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the proxy runs");
     let mut count = 0;

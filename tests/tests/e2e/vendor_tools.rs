@@ -33,8 +33,8 @@ async fn claude_code_continues_without_a_forbidden_search() {
     }
 }
 
-/// Requests for what reaches the web, or for what cannot be read, and what becomes of each where
-/// nothing is allowed.
+/// Requests for tools that reach the web, and requests that cannot be parsed, each with its result
+/// under a policy without such tools.
 const HOSTILE: &str = r#"
 ask() { printf '%s ' "$1"; shift; curl -sS --max-time 120 -o answer -w '%{http_code}\n' -H 'content-type: application/json' "$@"; }
 messages=https://api.anthropic.com/v1/messages
@@ -70,7 +70,7 @@ async fn hostile_requests_fail_closed() {
         assert_eq!(lines.len(), 16, "{}\n{}", ran.stdout, ran.stderr);
         for (name, status) in lines {
             let passes = open || ["plain", "large-plain", "removed"].contains(&name);
-            // The stand-in knows few paths, and says so with 404.
+            // The fake API knows few paths, and answers others with 404.
             assert_held!(passes || status != "200", "{name} {status} under {policy}\n{}", ran.log);
             assert_eq!(status != "403", passes, "{name} {status} under {policy}\n{}", ran.log);
         }

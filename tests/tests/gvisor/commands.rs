@@ -1,4 +1,4 @@
-//! Commands: their kernel, their streams, their end, their mounts, the runtime that they demand.
+//! Commands: kernel, streams, end, mounts, and the demanded runtime.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ async fn command_has_its_own_kernel_streams_and_exit_code() {
     let lines: Vec<&str> = stdout.lines().collect();
     let [started, version, input] = lines.as_slice() else { panic!("{stdout}") };
     assert_eq!((*started, *input), ("1", "from stdin"));
-    // The control: any other container says what the host says.
+    // The control: any other container reports the host's kernel.
     let of_host = fs::read_to_string("/proc/version").expect("a kernel");
     assert_ne!(*version, of_host.trim());
     assert_eq!((result.exit_code, &*result.stderr), (3, &b"complaint\n"[..]));
@@ -43,7 +43,7 @@ async fn time_limit_ends_a_command_ignoring_signals() {
     let begun = Instant::now();
     let ran = fixture.run_spec(spec).await;
     assert!(ran.result.timed_out, "{ran:?}");
-    assert_eq!(ran.stdout, "before\n", "what was written is kept");
+    assert_eq!(ran.stdout, "before\n", "output before the timeout is kept");
     assert!(begun.elapsed() < DEADLINE, "{:?}", begun.elapsed());
     fixture.close().await;
 }
@@ -68,7 +68,7 @@ async fn mounts_are_as_requested() {
     assert!(!kept.join("new").exists());
     assert_eq!(fs::read_to_string(shared.join("file")).expect("a file"), "changed\n");
     assert!(shared.join("new").exists());
-    // The control: without the demand, podman's own file on the host's `/run` is open there.
+    // The control: without the demand, podman's own file on the host's `/run` is accessible there.
     let control = fixture.run("domains: []", "echo x > /run/.containerenv && echo written").await;
     assert_eq!(control.stdout, "written\n", "{}", control.stderr);
     fixture.close().await;

@@ -1,4 +1,4 @@
-//! `sandbox doctor` about an engine with gVisor.
+//! `sandbox doctor` on an engine with gVisor.
 
 use std::process::Command;
 

@@ -34,7 +34,7 @@ async fn commands_run_unprivileged_and_start_processes() {
     lines.sort_unstable();
     assert_eq!(lines, ["1", "1000", "2", "3"], "{result:?}");
     assert_eq!(result.exit_code, 7);
-    executor.cleanup().await.expect("it goes");
+    executor.cleanup().await.expect("it is removed");
     fixture.close().await;
 }
 
@@ -49,12 +49,12 @@ async fn timeout_ends_a_command_and_keeps_its_output() {
     assert!(result.timed_out && result.exit_code == 124, "{result:?}");
     assert_eq!(result.stdout_text(), "started\n");
     assert_eq!(run(&executor, "echo next").await.stdout_text(), "next\n");
-    executor.cleanup().await.expect("it goes");
+    executor.cleanup().await.expect("it is removed");
     fixture.close().await;
 }
 
-/// Unlike the host's kernel, gVisor's lets a container end its own first process. No other process
-/// is hit.
+/// Unlike the host's kernel, gVisor lets a container kill its own first process. No other process
+/// is affected.
 #[tokio::test(flavor = "multi_thread")]
 async fn command_killing_the_supervisor_ends_its_container_and_the_next_gets_a_new_one() {
     let _hook = hook::stays();
@@ -64,7 +64,7 @@ async fn command_killing_the_supervisor_ends_its_container_and_the_next_gets_a_n
     let error = killed.expect_err("its container ended").to_string();
     assert!(error.starts_with("the container of the command ended"), "{error}");
     assert_eq!(run(&executor, "echo next").await.stdout_text(), "next\n");
-    executor.cleanup().await.expect("it goes");
+    executor.cleanup().await.expect("it is removed");
     fixture.close().await;
 }
 

@@ -4,12 +4,12 @@ use e2e_tests::fixture::{Fixture, Ran};
 use sandbox::isolation::Runtime;
 use sandbox::{CommandSpec, Isolation, Network};
 
-/// `preset`, in gVisor or not at all.
+/// `preset` with gVisor demanded.
 pub(super) fn in_gvisor(preset: Isolation) -> Isolation {
     Isolation { runtime: Some(Runtime::Runsc), ..preset }
 }
 
-/// A command without a network, in gVisor or not at all.
+/// A command without a network, with gVisor demanded.
 pub(super) fn spec(fixture: &Fixture, script: &str) -> CommandSpec {
     fixture
         .command("domains: []", &["bash", "-c", script])

@@ -1,18 +1,18 @@
-//! The engine's hook, which a test takes away while no other runs containers.
+//! The engine's hook, which a test removes while no other test runs containers.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use e2e_tests::setting::Setting;
 
-/// While this is held, the engine has its hook.
+/// While the lock is held, the engine has its hook.
 pub(super) fn stays() -> File {
     let lock = lock();
     lock.lock_shared().expect("a lock of the run");
     lock
 }
 
-/// While this is held, it has none.
+/// While this is held, the engine has no hook.
 pub(super) struct Gone {
     _alone: File,
 }
@@ -32,12 +32,12 @@ impl Drop for Gone {
     }
 }
 
-/// Tests are processes of their own: the lock is on a file.
+/// A file lock, since each test is its own process.
 fn lock() -> File {
     File::create(Setting::of_this_run().folder.join("hook")).expect("a file of the run")
 }
 
-/// Where `cargo xtask engine` puts it.
+/// The hook installed by `cargo xtask engine`.
 fn hook() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/xtask/gvisor/hooks/sandbox.json")
 }

@@ -1,5 +1,4 @@
-//! Limits: the host's kernel holds them for the whole of gVisor, so that whoever exceeds one ends
-//! the container.
+//! Limits: the host's kernel enforces them for all of gVisor, so exceeding one ends the container.
 
 use e2e_tests::fixture::{Fixture, Ran};
 use sandbox::{ByteSize, ResourceLimits};

@@ -1,6 +1,6 @@
-//! Containers that gVisor runs: what holds there as it does on the host's kernel, and what does
-//! not. `cargo xtask e2e` runs these on an engine of their own; docs/gvisor.md says what follows
-//! from them.
+//! Containers in gVisor: guarantees that hold as on the host's kernel, and those that do not.
+//! `cargo xtask e2e` runs these tests on a separate engine; docs/gvisor.md describes the
+//! consequences.
 #![expect(clippy::disallowed_methods, reason = "tests start the programs that they test")]
 
 mod commands;

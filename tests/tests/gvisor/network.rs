@@ -1,4 +1,4 @@
-//! The network sandbox, whose packets pass the host's kernel.
+//! The network sandbox, whose packets pass through the host's kernel.
 
 use e2e_tests::fixture::{self, Fixture};
 use sandbox::Input;
@@ -17,7 +17,7 @@ async fn allowed_and_blocked_requests_are_decided_and_logged() {
         .isolation(in_gvisor(sandbox::Isolation::agent()));
     let ran = fixture.run_spec(spec).await;
     assert!(ran.stdout.starts_with("hello from open.test\n\n200\n"), "{} {}", ran.stdout, ran.stderr);
-    // Without IPv6 there is nothing between these lines.
+    // Without IPv6, nothing is printed between these lines.
     assert!(ran.stdout.ends_with("\n403\nno way\n"), "{}", ran.stdout);
     for line in [
         "allowed GET https://open.test/hello -> 200",
@@ -29,16 +29,16 @@ async fn allowed_and_blocked_requests_are_decided_and_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn engine_without_the_hook_is_refused() {
+async fn network_on_an_engine_without_the_hook_is_refused() {
     let fixture = Fixture::new().await;
     let _gone = hook::Gone::now();
-    // A network of its own needs none.
+    // A private network needs no hook.
     let alone = fixture.run_spec(spec(&fixture, "echo ran")).await;
     assert_eq!(alone.stdout, "ran\n");
     let spec = spec(&fixture, "echo ran").network(fixture::network("domains: [open.test]"));
     let command = fixture.sandbox.create_command(spec).expect("a good command");
     let error =
-        command.execute(Input::Empty).await.expect_err("neither the container nor its proxy is as planned");
+        command.execute(Input::Empty).await.expect_err("the container and its proxy deviate from the plan");
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(inner) = cause {

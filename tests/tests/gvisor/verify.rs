@@ -1,4 +1,4 @@
-//! `sandbox verify` in gVisor: which checks it reports as failing. docs/gvisor.md says why.
+//! `sandbox verify` in gVisor: the checks that fail. docs/gvisor.md explains why.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use sandbox::{Isolation, Network, ResourceLimits};
 use super::fixture::in_gvisor;
 use super::hook;
 
-/// Of gVisor itself, whatever was asked for.
+/// Fails because of gVisor itself, for any isolation.
 const ALWAYS: [&str; 7] = [
     "capabilities",
     "device_nodes_refused",

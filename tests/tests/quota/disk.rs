@@ -5,8 +5,8 @@ use sandbox::{ByteSize, CommandSpec, Input, ResourceLimits};
 
 use super::limit::{MIB, bounded};
 
-/// Prints how much of 256 MiB could be written, that it was refused if so, and that the task goes
-/// on.
+/// Prints the error of writing 256 MiB, if any, the written size, and proof that the task
+/// continues.
 const FILL: &str = "said=$(head -c 256M /dev/zero 2>&1 > /fill); echo \"${said##* }\"; stat -c %s /fill; \
                     rm /fill; echo after > /small && cat /small";
 
@@ -27,7 +27,7 @@ async fn task_fills_its_limit_and_nothing_else() {
     fixture.close().await;
 }
 
-/// Two at once, one of them full to the end.
+/// Two tasks at once, one of them with a full disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn full_task_does_not_disturb_another() {
     let fixture = Fixture::new().await;
@@ -47,7 +47,7 @@ async fn full_task_does_not_disturb_another() {
     fixture.close().await;
 }
 
-/// Names take room too, and a quota of btrfs counts it.
+/// Names take space, too, which a btrfs quota counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_files_are_bounded() {
     let script = "mkdir /many && python3 -c '\n\

@@ -8,7 +8,7 @@ use sandbox::{ByteSize, CommandSpec, Input, Isolation, ResourceLimits};
 
 use super::limit::{MIB, bounded};
 
-/// Makes a subvolume, which has a quota of its own, that is: none; fills it; and prints both.
+/// Creates a subvolume, which would be outside the quota, fills it, and prints both results.
 const SUBVOLUME: &str = "import fcntl, os, struct\n\
     try: fcntl.ioctl(os.open('/', os.O_RDONLY), 0x5000940e, bytearray(struct.pack('<q4088s', 0, b'beside')))\n\
     except OSError as error: print(os.strerror(error.errno))\n\
@@ -28,7 +28,7 @@ async fn subvolume_outside_the_quota_cannot_be_created() {
     let refused = fixture.run_spec(spec.clone()).await;
     assert_eq!(refused.stdout, "Function not implemented\nDisk quota exceeded\nFalse\n", "{refused:?}");
 
-    // A profile of the caller's own is trusted; this one trusts everybody.
+    // The caller's own profile is trusted; this one allows everything.
     let profile = fixture.folder().join("open.json");
     std::fs::write(&profile, r#"{"defaultAction": "SCMP_ACT_ALLOW"}"#).expect("a profile");
     let open = Isolation { seccomp: Seccomp::Profile(profile), ..Isolation::agent() };
@@ -37,7 +37,7 @@ async fn subvolume_outside_the_quota_cannot_be_created() {
     fixture.close().await;
 }
 
-/// What an image declares as a volume lies outside of the container.
+/// A volume declared by an image is outside the container.
 #[tokio::test(flavor = "multi_thread")]
 async fn image_with_a_volume_is_refused() {
     let fixture = Fixture::new().await;
@@ -56,7 +56,7 @@ async fn image_with_a_volume_is_refused() {
     engine::call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
 
     let source = sandbox::ImageSource::existing(&reference);
-    let image = fixture.sandbox.ensure_image(&source).await.expect("the image is there");
+    let image = fixture.sandbox.ensure_image(&source).await.expect("the image exists");
     let spec = |disk| {
         CommandSpec::new("volume", image.clone(), ["true"]).limits(ResourceLimits::default().disk(disk))
     };

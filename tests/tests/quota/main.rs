@@ -1,6 +1,6 @@
-//! A limit on what a container's root file system comes to, on an engine whose storage has quotas:
-//! it holds, nothing leads around it, and it ends with the container. `cargo xtask e2e` runs these
-//! on an engine of their own, whose storage lies on btrfs.
+//! A limit on the size of a container's root file system, on an engine whose storage has quotas: it
+//! holds, cannot be bypassed, and ends with the container. `cargo xtask e2e` runs these tests on a
+//! separate engine, whose storage is on btrfs.
 
 mod disk;
 mod escape;

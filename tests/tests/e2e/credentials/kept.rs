@@ -158,7 +158,7 @@ async fn value_source_writable_by_tasks_is_refused_even_if_trusted() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");
     for value in [command(&script), format!("!command [sh, {}]", script.display())] {
         let text = fs::read_to_string(within.path().join(".sandbox/sandbox.yaml")).expect("a file");
-        let (before, _) = text.split_once("masked_secrets").expect("what was written");
+        let (before, _) = text.split_once("masked_secrets").expect("the written settings");
         let entry = format!("TOKEN: {{value: {value}, scopes: [{host}], headers: [authorization]}}");
         within.write(".sandbox/sandbox.yaml", &format!("{before}masked_secrets: {{{entry}}}\n"));
         let refused = within.run("true");
@@ -246,7 +246,7 @@ async fn github_app_mints_tokens_and_its_key_stays_on_the_host() {
     let refused = |key: &Path, expected: &str| {
         let entry = format!("TOKEN: {{value: {}, scopes: [{host}], headers: [authorization]}}", value(key));
         let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");
-        let (before, _) = text.split_once("masked_secrets").expect("what was written");
+        let (before, _) = text.split_once("masked_secrets").expect("the written settings");
         project.write(".sandbox/sandbox.yaml", &format!("{before}masked_secrets: {{{entry}}}\n"));
         project.run("true").fails(125, expected);
     };

@@ -35,7 +35,7 @@ async fn output_and_exit_codes_are_the_commands_own() {
         }
         let words = run(&executor, ["printf", "%s|", "a b", "$HOME", "*"]).await;
         assert_eq!(words.stdout_text(), "a b|$HOME|*|", "a list is taken as it is");
-        executor.cleanup().await.expect("it goes");
+        executor.cleanup().await.expect("it is removed");
     }
     fixture.close().await;
 }
@@ -92,7 +92,8 @@ async fn root_is_read_only_and_commands_cannot_become_root() {
     fixture.close().await;
 }
 
-/// Our images have no `sudo`; this one has a program of that name that makes its caller root without a password.
+/// Our images have no `sudo`; this one has a program of that name that makes its caller root
+/// without a password.
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_grants_nothing() {
     let fixture = Fixture::new().await;

@@ -96,7 +96,7 @@ async fn network_sandbox_serves_executors() {
     let log = fixture.folder().join("log");
     let executor = executor(&fixture, sandboxed.network_log_dir(&log));
     assert_eq!(super::fixture::output(&executor, get).await, "200 403");
-    executor.cleanup().await.expect("it goes");
+    executor.cleanup().await.expect("it is removed");
     let log = std::fs::read_to_string(log.join("network-sandbox.log")).expect("a log");
     assert!(log.contains("open.test") && log.contains("BLOCKED GET https://shut.test/"), "{log}");
     let none = super::fixture::executor(&fixture, config(&fixture).network(Network::Disabled));

@@ -72,7 +72,7 @@ async fn links_resolve_inside_the_container_only() {
     assert_eq!(
         fs::read_to_string(work.join("out")).expect("a link"),
         "secret",
-        "the control: on the host they lead there"
+        "the control: on the host the links resolve"
     );
     for path in ["/workspace/out", "/workspace/up", "/tmp/out"] {
         assert!(executor.read_file(path, 100).await.is_err(), "{path}");

@@ -43,7 +43,8 @@ pub(super) async fn output(executor: &Executor, line: &str) -> String {
     result.stdout_text().into_owned()
 }
 
-/// Runs `line` with a time limit that ends it after it has printed `begun` and a newline: the limit doubles until that is so.
+/// Runs `line` with a time limit that ends it after it has printed `begun` and a newline: the limit
+/// doubles until that is so.
 pub(super) async fn timed_out_once_begun(executor: &Executor, line: &str) -> ExecResult {
     let mut limit = Duration::from_secs(4);
     loop {
@@ -62,7 +63,8 @@ pub(crate) fn marker(number: u32) -> String {
     format!("{}.{number}", 10_000_000 + std::process::id())
 }
 
-/// The number of processes of this machine, including those in containers, with `marker` in their command lines.
+/// The number of processes of this machine, including those in containers, with `marker` in their
+/// command lines.
 pub(super) fn processes(marker: &str) -> usize {
     let read = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
     let has_marker = |line: &[u8]| line.windows(marker.len()).any(|part| part == marker.as_bytes());

@@ -1,4 +1,5 @@
-//! The process that owns an executor, as a separate program: its memory, and its leftovers when killed.
+//! The process that owns an executor, as a separate program: its memory, and its leftovers when
+//! killed.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};

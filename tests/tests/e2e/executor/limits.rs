@@ -50,7 +50,7 @@ async fn command_above_its_process_limit_is_killed_with_its_orphans() {
         let killed = python(processes_up_to(10)).await.expect("a result");
         assert_eq!(killed.exceeded, Some(ExceededLimit::Pids), "{killed:?}");
         assert!(python(processes_up_to(40)).await.expect("a result").is_success());
-        executor.cleanup().await.expect("it goes");
+        executor.cleanup().await.expect("it is removed");
     }
     fixture.close().await;
 }
@@ -110,7 +110,8 @@ async fn memory_of_all_processes_counts_and_shared_memory_counts_once() {
             // Children that share the memory of their parent.
             ("shared", "60", "3", false),
             ("private", "60", "3", false),
-            // The same where the kernel does not report sharing: the memory counts for each process.
+            // The same where the kernel does not report sharing: the memory counts for each
+            // process.
             ("hidden", "60", "3", true),
             ("apart", "10", "3", false),
         ] {
@@ -126,12 +127,13 @@ async fn memory_of_all_processes_counts_and_shared_memory_counts_once() {
             let result = eat("1", within(DEADLINE)).await.expect("a result");
             assert_eq!(result.stdout_text(), "done\n", "{how} {mib} {children}: {result:?}");
         }
-        executor.cleanup().await.expect("it goes");
+        executor.cleanup().await.expect("it is removed");
     }
     fixture.close().await;
 }
 
-/// Each child is started by `vfork`: until it executes its program, it shares the memory of its parent.
+/// Each child is started by `vfork`: until it executes its program, it shares the memory of its
+/// parent.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_of_a_parent_counts_once_during_vfork() {
     let fixture = Fixture::new().await;

@@ -1,4 +1,5 @@
-//! The guarantees of the executor on a real engine. Tests of confinement and limits compare with a container that is weaker in only that respect.
+//! The guarantees of the executor on a real engine. Tests of confinement and limits compare with a
+//! container that is weaker in only that respect.
 
 mod attacks;
 mod behaviour;

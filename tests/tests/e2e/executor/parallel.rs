@@ -42,7 +42,8 @@ async fn parallel_commands_have_their_own_streams_exit_codes_and_ends() {
     fixture.close().await;
 }
 
-/// Waits until the fixture has `expected` containers, since an engine may list a new one with a delay.
+/// Waits until the fixture has `expected` containers, since an engine may list a new one with a
+/// delay.
 async fn until_containers(fixture: &Fixture, expected: usize) {
     let deadline = Instant::now() + DEADLINE;
     until_processes(&format!("sleep\u{0}{}", marker(21)), 2).await;
@@ -88,7 +89,7 @@ async fn end_of_one_command_does_not_end_another() {
     };
     let (long, quick) = tokio::join!(long, others);
     assert!(quick.is_success(), "{quick:?}");
-    assert_eq!(long.stdout_text(), "2\n", "two ended meanwhile, its own processes not");
+    assert_eq!(long.stdout_text(), "2\n", "two commands ended, and its own processes survived");
     assert_eq!(processes(&marker(20)), 0);
     fixture.close().await;
 }

@@ -7,7 +7,8 @@ use super::fixture::{
     config, executor, marker, output, processes, run, timed_out_once_begun, until_processes,
 };
 
-/// Starts two processes that leave the command's session, group and parent, and waits until they run.
+/// Starts two processes that leave the command's session, group and parent, and waits until they
+/// run.
 fn escape(marker: &str) -> String {
     format!(
         "setsid sleep {marker} </dev/null >/dev/null 2>&1 & (setsid bash -c 'sleep {marker} & disown' & ); \
@@ -36,12 +37,12 @@ async fn timeout_ends_orphans_and_processes_of_other_sessions() {
             count(&weaker)
         );
         assert_eq!(output(&executor, &control).await, "2\n", "they survive that");
-        assert_eq!(processes(&weaker), 0, "and not the command's end");
+        assert_eq!(processes(&weaker), 0, "they end with the command");
 
         // The command prints that both run, and its output is kept.
         timed_out_once_begun(&executor, &format!("{}echo begun; exec sleep 600", escape(&marker))).await;
         until_processes(&marker, 0).await;
-        executor.cleanup().await.expect("it goes");
+        executor.cleanup().await.expect("it is removed");
     }
     fixture.close().await;
 }
@@ -84,12 +85,12 @@ async fn cleanup_ends_everything_and_is_idempotent() {
     let sleep = format!("sleep {mark}");
     let (running, ()) = tokio::join!(executor.execute(sleep, ExecOptions::default()), async {
         until_processes(&mark, 1).await;
-        executor.cleanup().await.expect("it goes");
+        executor.cleanup().await.expect("it is removed");
     });
     let error = running.expect_err("its container ended").to_string();
     assert!(error.starts_with("the container of the command ended"), "{error}");
     assert_eq!(processes(&mark), 0);
-    executor.cleanup().await.expect("nothing is there to go");
+    executor.cleanup().await.expect("nothing is left to remove");
     let next = run(&executor, "ls /tmp/before").await;
     assert_ne!(next.exit_code, 0, "the next command has a new container");
     drop(executor);

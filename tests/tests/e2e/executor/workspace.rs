@@ -1,4 +1,5 @@
-//! Writes to folders of the host: checked for tampering at the end of the container. Copies: used by only one container.
+//! Writes to folders of the host: checked for tampering at the end of the container. Copies: used
+//! by only one container.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -69,7 +70,7 @@ async fn fresh_container_is_checked_for_tampering_before_its_result() {
             () = until_processes(&mark, 1) => {}
         }
     }
-    let tampered = fresh.cleanup().await.expect("it goes").tampered;
+    let tampered = fresh.cleanup().await.expect("it is removed").tampered;
     assert_eq!(reported(&tampered, &folder), [".mcp.json"]);
     fixture.close().await;
 }
@@ -81,7 +82,7 @@ async fn reused_container_is_checked_for_tampering_at_its_end() {
     let reused = executor(&fixture, protected(&fixture, &folder));
     let result = run(&reused, PLANT).await;
     assert!(result.is_success() && result.tampered.is_empty(), "{result:?}");
-    let tampered = reused.cleanup().await.expect("it goes").tampered;
+    let tampered = reused.cleanup().await.expect("it is removed").tampered;
     assert_eq!(reported(&tampered, &folder), TAMPERED);
     assert_eq!(is_there(&folder), [false, false, true]);
     assert!(reused.cleanup().await.expect("nothing is there").is_empty());
@@ -118,7 +119,7 @@ async fn workspace_without_protection_is_not_checked() {
         };
         let plain = executor(&fixture, plain);
         run(&plain, PLANT).await;
-        assert!(plain.cleanup().await.expect("it goes").is_empty());
+        assert!(plain.cleanup().await.expect("it is removed").is_empty());
         assert_eq!(is_there(&folder), [true; 3], "the control");
     }
     fixture.close().await;
@@ -149,11 +150,11 @@ async fn copy_is_locked_while_its_container_exists() {
         tokio::task::yield_now().await;
         output(&first, "cat a").await
     });
-    assert!(cleaned.expect("it goes").is_empty());
+    assert!(cleaned.expect("it is removed").is_empty());
     assert_eq!(next, "one\n");
-    first.cleanup().await.expect("it goes");
+    first.cleanup().await.expect("it is removed");
     assert_eq!(output(&second, "cat a").await, "one\n", "it is free");
-    second.cleanup().await.expect("it goes");
+    second.cleanup().await.expect("it is removed");
     let changes = copy().changes(&Protection::default()).expect("changes");
     assert_eq!(changes.len(), 1, "{changes:?}");
     copy().discard().expect("it is free");

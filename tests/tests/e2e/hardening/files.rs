@@ -1,4 +1,4 @@
-//! Files in memory, hidden files, hosts files.
+//! In-memory file systems, masked files, hosts files.
 
 use std::net::Ipv4Addr;
 
@@ -91,7 +91,7 @@ async fn hosts_file_has_the_requested_entries_and_none_of_the_host() {
         ran.stderr
     );
     assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
-    // The same with a network, where podman has more to say.
+    // The same with a network, for which podman adds more entries.
     let networked =
         spec(&fixture, isolation, "cat /etc/hosts").network(e2e_tests::fixture::network("domains: []"));
     let ran = fixture.run_spec(networked).await;
@@ -114,7 +114,7 @@ async fn hosts_file_of_the_caller_is_unchanged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_file_of_the_engine_opens_host_memory() {
-    // What is not a mount is the image's, on the container's own layer.
+    // A file that is not a mount is the image's, on the container's own layer.
     const FILL: &str = "for file in /etc/hosts /etc/hostname /etc/resolv.conf /run/.containerenv; do \
          grep -q \" $file \" /proc/mounts || continue; head -c 1000000 /dev/zero >> $file; \
          [ $(stat -c %s $file 2>/dev/null || echo 0) -ge 1000000 ] && echo filled $file; done; true";

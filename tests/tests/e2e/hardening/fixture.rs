@@ -1,26 +1,26 @@
-//! Scripts in containers that are confined as a test says.
+//! Scripts in containers with the isolation of a test.
 
 use e2e_tests::fixture::{Fixture, Ran};
 use sandbox::{CommandSpec, ContainerError, Input, Isolation, Network, SandboxError};
 
-/// A command without a network, confined as `isolation` says.
+/// A command without a network, confined by `isolation`.
 pub(super) fn spec(fixture: &Fixture, isolation: Isolation, script: &str) -> CommandSpec {
     fixture.command("domains: []", &["bash", "-c", script]).network(Network::Disabled).isolation(isolation)
 }
 
-/// What `script` comes to.
+/// The result of `script`.
 pub(super) async fn run(fixture: &Fixture, isolation: Isolation, script: &str) -> Ran {
     fixture.run_spec(spec(fixture, isolation, script)).await
 }
 
-/// What `script` prints; it must succeed.
+/// The stdout of `script`, which must succeed.
 pub(super) async fn output(fixture: &Fixture, isolation: Isolation, script: &str) -> String {
     let ran = run(fixture, isolation, script).await;
     assert_eq!(ran.code, 0, "{script}: {} {}", ran.stdout, ran.stderr);
     ran.stdout
 }
 
-/// The field that an engine cannot do, and the whole message, which must name the engine.
+/// The unsupported field, and the whole message, which must name the engine.
 pub(super) async fn refusal(fixture: &Fixture, isolation: Isolation) -> (&'static str, String) {
     let command =
         fixture.sandbox.create_command(spec(fixture, isolation, "true")).expect("a good specification");

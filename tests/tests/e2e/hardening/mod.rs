@@ -1,6 +1,5 @@
-//! Isolation as a container sees it from inside: each field works, or asking for it is an error.
-//! Fields that confine stand beside a container that lacks just that; the presets stand beside
-//! podman alone.
+//! Isolation as seen inside a container: each field works or is refused. Confining fields are
+//! compared with a container that lacks only that field, the presets with podman alone.
 
 mod files;
 mod fixture;

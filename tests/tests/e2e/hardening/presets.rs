@@ -61,13 +61,13 @@ async fn limits_for_the_untrusted_hold() {
     let fixture = Fixture::new().await;
     let limited =
         |script: &str| spec(&fixture, Isolation::untrusted(), script).limits(ResourceLimits::untrusted());
-    // Both versions of control groups; swap is reported in sum or alone.
+    // Both versions of control groups, which report swap with or without memory.
     let script = "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; \
          cat memory/memory.memsw.limit_in_bytes 2>/dev/null || { [ $(cat memory.swap.max) = 0 ] && echo 536870912; }; \
          cat pids/pids.max pids.max 2>/dev/null; true";
     let ran = fixture.run_spec(limited(script)).await;
     assert_eq!(ran.stdout, "536870912\n536870912\n100\n", "{}", ran.stderr);
-    // Microseconds of processor time in each period of so many.
+    // Microseconds of processor time per period.
     let share = "cd /sys/fs/cgroup; if [ -e cpu.max ]; then cat cpu.max; else \
          echo $(cat cpu/cpu.cfs_quota_us) $(cat cpu/cpu.cfs_period_us) | sed s/^-1/max/; fi";
     for (cpus, expected) in [
@@ -113,6 +113,6 @@ async fn refused_command_leaves_nothing() {
         ..Isolation::agent()
     };
     super::fixture::refusal(&fixture, isolation).await;
-    // It fails where a container is left.
+    // It fails if a container is left.
     fixture.close().await;
 }

@@ -30,7 +30,7 @@ async fn ulimits_hold_and_the_others_remain_the_engines() {
     let seen = output(&fixture, limited, LIMITS).await;
     let processes = engines.last().expect("lines");
     assert_eq!(seen, format!("256\n512\n0\n4096\n{processes}\n"), "{engines:?}");
-    // Only one is given: the others are the engine's, on podman 4 too.
+    // With only one limit given, the others are the engine's, on podman 4 too.
     let core = output(&fixture, Isolation::agent(), LIMITS).await;
     let files = engines.get(1).expect("lines");
     assert!(core.contains(&format!("{files}\n0\n")) && core.ends_with(&format!("{processes}\n")), "{core}");
@@ -42,7 +42,7 @@ async fn ulimits_hold_and_the_others_remain_the_engines() {
 async fn ulimit_above_the_maximum_of_the_service_is_refused() {
     let fixture = Fixture::new().await;
     let isolation = Isolation {
-        // Above what the kernel lets anybody have.
+        // Above the kernel's maximum.
         ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 1 << 40)],
         ..Isolation::agent()
     };
@@ -54,7 +54,7 @@ async fn ulimit_above_the_maximum_of_the_service_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn swap_is_disabled_by_default() {
     let fixture = Fixture::new().await;
-    // Version 1 of control groups counts both together.
+    // Version 1 of control groups counts memory and swap together.
     let script = "cd /sys/fs/cgroup; if [ -e memory.swap.max ]; then cat memory.swap.max; else \
          echo $(($(cat memory/memory.memsw.limit_in_bytes) - $(cat memory/memory.limit_in_bytes))); fi";
     for swap in [0, 32 << 20] {

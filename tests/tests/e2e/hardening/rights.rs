@@ -23,7 +23,7 @@ async fn capabilities_and_no_new_privileges_are_as_requested() {
         output(&fixture, more.clone(), STATUS).await,
         "CapBnd: 0000000000002400\nNoNewPrivs: 0\nSeccomp: 2\n"
     );
-    // Only root has any.
+    // Only root has capabilities.
     let user = Isolation { user: Some("1000".to_owned()), ..more };
     assert_eq!(output(&fixture, user, STATUS).await, "CapBnd: 0000000000000000\nNoNewPrivs: 0\nSeccomp: 2\n");
     fixture.close().await;
@@ -56,7 +56,7 @@ async fn apparmor_profile_that_cannot_be_enforced_is_refused() {
     let profile = "no-such-profile-of-the-tests".parse().expect("a good name");
     let confined = Isolation { apparmor: Some(profile), ..Isolation::agent() };
     let (field, text) = refusal(&fixture, confined).await;
-    // What the fix is depends on the machine.
+    // The fix depends on the machine.
     let enabled = fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
     let fix = match (enabled.trim(), Setting::of_this_run().is_rootless()) {
         ("Y", false) => "apparmor_parser --replace",
@@ -104,7 +104,7 @@ async fn private_user_namespace_maps_to_unprivileged_host_users() {
         ran.stderr
     );
     assert!(ran.stdout.contains("hello from open.test"), "{} {}", ran.stdout, ran.stderr);
-    // The control: root is the host's root.
+    // The control: root in the container is the host's root.
     let control = output(&fixture, Isolation::agent(), "echo $(cat /proc/self/uid_map)").await;
     assert!(control.starts_with("0 0 "), "{control}");
     fixture.close().await;
@@ -151,7 +151,7 @@ async fn cdi_device_is_present_or_refused() {
     let with = |name: &str| Isolation { devices: vec![Device::Cdi(name.to_owned())], ..Isolation::agent() };
     let (field, text) = refusal(&fixture, with("sandbox.test/no-such=all")).await;
     assert!(field == "isolation.devices" && text.contains("sandbox.test/no-such=all"), "{text}");
-    // The engine's host describes this one.
+    // The engine's host has a description of this device.
     let described = output(&fixture, with("sandbox.test/device=zero"), "ls /dev/described").await;
     assert_eq!(described, "/dev/described\n");
     fixture.close().await;

@@ -1,4 +1,4 @@
-//! A sandbox that builds images, and what a build came to.
+//! A sandbox that builds images, and the results of builds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,20 +12,20 @@ use sandbox::image::ImageRequest;
 use sandbox::{ImageSource, ImageTag, Network, NetworkSandboxConfig, Sandbox};
 use tempfile::TempDir;
 
-/// A sandbox of its own, with a state folder of its own.
+/// A separate sandbox with its own state folder.
 pub(super) struct Yard {
     pub(super) sandbox: Sandbox,
     folder: TempDir,
 }
 
-/// What a build came to.
+/// The result of a build.
 #[derive(Debug)]
 pub(super) struct Built {
-    /// The tag, or the error with everything behind it.
+    /// The tag, or the error with all its causes.
     pub(super) tag: Result<ImageTag, String>,
-    /// What the steps printed, and what the engine said of them.
+    /// The output of the steps and the engine's messages.
     pub(super) output: String,
-    /// What the build added to the network log.
+    /// The lines that the build added to the network log.
     pub(super) log: String,
 }
 
@@ -35,8 +35,8 @@ impl Yard {
         let mut config = fixture::config(&folder.path().join("state"));
         prefix.clone_into(&mut config.prefix);
         let sandbox = Sandbox::start(config.on_demand()).await.expect("the engine answers");
-        // What an earlier run left that did not come to its end.
-        sandbox.prune_images(Duration::ZERO).await.expect("old images go");
+        // Leftovers of an earlier, aborted run.
+        sandbox.prune_images(Duration::ZERO).await.expect("old images are removed");
         Self { sandbox, folder }
     }
 
@@ -46,7 +46,7 @@ impl Yard {
 
     /// Builds an image with these steps on the image with all clients. The probe is in the context.
     pub(super) async fn build(&self, network: Network, steps: &str) -> Built {
-        // The engine keeps the layers of earlier runs, which would not be built again.
+        // Without a stamp, the engine would reuse the layers of earlier runs.
         let stamp = format!("ENV STAMP={}\n", rand());
         let dockerfile = format!("FROM {}\n{stamp}{steps}", Setting::of_this_run().clients_image);
         self.build_source(ImageSource::build(dockerfile, probe()).with_network(network)).await
@@ -69,7 +69,7 @@ impl Yard {
         std::fs::read_to_string(self.logs().join("network-sandbox.log")).unwrap_or_default()
     }
 
-    /// Nothing is left but images, which go now.
+    /// Checks that only images are left, and removes them.
     pub(super) async fn close(self) {
         let inventory = self.sandbox.inventory().await.expect("the engine answers");
         let left: Vec<_> = inventory
@@ -77,12 +77,12 @@ impl Yard {
             .iter()
             .filter(|instance| instance.id == self.sandbox.instance_id())
             .flat_map(|instance| &instance.objects)
-            // The network to the world goes with the sandbox.
+            // The egress network is removed with the sandbox.
             .filter(|object| object.role != Role::Egress)
             .collect();
         assert!(left.is_empty(), "a build leaves nothing: {left:?}");
         self.sandbox.shutdown().await.expect("nothing is left");
-        self.sandbox.prune_images(Duration::ZERO).await.expect("old images go");
+        self.sandbox.prune_images(Duration::ZERO).await.expect("old images are removed");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Dockerfiles that try to get out of the sandbox by what the engine itself does.
+//! Dockerfiles that try to escape the sandbox through actions of the engine.
 
 use e2e_tests::assert_held;
 use e2e_tests::world::World;
@@ -22,8 +22,8 @@ async fn instructions_executed_outside_the_sandbox_are_refused() {
             ("RUN <<EOF\ntrue\nEOF\n", "here-document"),
             ("COPY --from=oci-archive:/etc/passwd / /x\n", "not the name"),
         ] {
-            // Where a comment splits a step depends on who reads it; whatever follows is a step of
-            // its own or is refused.
+            // Parsers differ in how a comment splits a step: the rest is a step of its own or is
+            // refused.
             let built = yard.build(network.clone(), steps).await;
             match built.tag {
                 Err(error) => {
@@ -41,19 +41,19 @@ async fn instructions_executed_outside_the_sandbox_are_refused() {
     let seen = World::shared().seen("open.test");
     assert!(
         seen.iter().any(|request| request.target == "/control-add"),
-        "the control: outside of the sandbox the engine downloads it: {seen:?}"
+        "the control: outside the sandbox the engine downloads it: {seen:?}"
     );
     yard.close().await;
 }
 
-/// What an image has its children do is done in a build on it, and in the overlay on it too.
+/// Triggers of an image run in builds on it, and also in the overlay on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn onbuild_triggers_reach_nothing() {
     let yard = Yard::new("e2e-build-trigger").await;
     let trigger = "COPY probe /probe\nONBUILD RUN chmod 755 /probe; echo outcome $(/probe tcp 203.0.113.254 9); echo interfaces $(grep -c : /proc/net/dev)\n";
     let built = yard.build(Network::Unrestricted, trigger).await;
     built.succeeded();
-    // The overlay was built on it, so the trigger has run there.
+    // The overlay was built on the image, so the trigger has run there.
     let outcome = built.output.lines().find(|line| line.starts_with("outcome {"));
     let outcome = outcome.expect("the trigger ran");
     assert_held!(outcome.contains("\"blocked\""), "{}", built.output);
@@ -61,7 +61,7 @@ async fn onbuild_triggers_reach_nothing() {
     yard.close().await;
 }
 
-/// What is in the context cannot pass for the folder of authorities, and a step cannot write there.
+/// Files of the context cannot replace the folder of authorities, and a step cannot write there.
 #[tokio::test(flavor = "multi_thread")]
 async fn stage_named_like_the_authorities_changes_nothing() {
     let yard = Yard::new("e2e-build-stage").await;

@@ -1,4 +1,4 @@
-//! A build whose owner is gone does not go on.
+//! A build ends with its owner.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::fixture::{Yard, permitting};
 use crate::executor::fixture::marker;
 
-/// The processes of this machine, as the engine shares it, whose command line is `words`.
+/// The processes of this machine, which the engine shares, whose command line is `words`.
 fn processes(words: &str) -> Vec<u32> {
     let Ok(entries) = Path::new("/proc").read_dir() else {
         return Vec::new();
@@ -33,9 +33,8 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The containers of builds that are under way, or were cut off: those that the engine does not
-/// call its own. Other tests have some too, and podman 4 fails where one of these goes while it
-/// looks at all.
+/// The containers of running or aborted builds, which the engine lists as external. Other tests
+/// have some too, and podman 4 fails if one vanishes during the listing.
 async fn working_containers() -> BTreeSet<String> {
     let begun = Instant::now();
     let all = loop {
@@ -53,14 +52,14 @@ async fn working_containers() -> BTreeSet<String> {
     all.iter().filter(is_working).map(|container| container["Id"].to_string()).collect()
 }
 
-/// Begins a build with the step `run`, which sleeps for the seconds of `mark`, and drops it once it
-/// does. What is dropped is all that a killed owner has: its ends of the connections.
+/// Starts a build with the step `run`, which sleeps for `mark` seconds, and drops it while it
+/// sleeps. Like a kill of the owner, the drop closes the connections.
 async fn dropped(yard: &Yard, network: Network, run: &str, mark: &str) {
     let steps = format!("RUN {run}\n");
     let sleep = format!("sleep {mark}");
     let building = yard.build(network, &steps);
     tokio::select! {
-        built = building => panic!("it sleeps: {built:?}"),
+        built = building => panic!("the build ended early: {built:?}"),
         () = until("the step runs", || !processes(&sleep).is_empty()) => {}
     }
 }
@@ -76,12 +75,12 @@ async fn steps_end_with_their_owner_and_leave_nothing() {
         })
         .await;
     }
-    // What is left is labelled, and a shutdown or the next sweep takes it.
+    // Leftovers are labelled, and a shutdown or the next sweep removes them.
     yard.sandbox.shutdown().await.expect("nothing is left");
     let ours = working_containers().await;
     let begun = Instant::now();
     while !ours.is_disjoint(&working_containers().await) {
-        assert!(begun.elapsed() < DEADLINE, "the engine keeps what it worked in");
+        assert!(begun.elapsed() < DEADLINE, "the engine keeps the container of the build");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     yard.close().await;
@@ -93,17 +92,16 @@ async fn control_step_outside_the_sandbox_outlives_its_client() {
     let (mark, end) = (marker(53), marker(54));
     let step = format!("sleep {mark}; for i in $(seq 20); do sleep 0.1; done; sleep {end}");
     dropped(&yard, Network::Unrestricted, &step, &mark).await;
-    // The engine notices at once that its client is gone, and does nothing about it: the step goes
-    // on to its end.
+    // The engine notices at once that its client is gone, but the step continues to its end.
     end_all(&mark);
     let sleep = format!("sleep {end}");
-    until("the control: it goes on", || !processes(&sleep).is_empty()).await;
+    until("the control: it continues", || !processes(&sleep).is_empty()).await;
     end_all(&end);
     until("the step is gone", || processes(&sleep).is_empty()).await;
     yard.close().await;
 }
 
-/// Ends what sleeps for the seconds of `mark`.
+/// Ends the processes that sleep for `mark` seconds.
 fn end_all(mark: &str) {
     for pid in processes(&format!("sleep {mark}")) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a process")).expect("a process");

@@ -1,4 +1,4 @@
-//! What the steps of an image build may reach, and what they leave behind.
+//! Egress of the steps of an image build, and their leftovers.
 
 mod fixture;
 mod hostile;

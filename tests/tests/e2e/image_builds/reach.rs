@@ -1,4 +1,4 @@
-//! What the steps of a build reach.
+//! Egress of the steps of a build.
 
 use e2e_tests::assert_held;
 use e2e_tests::engine;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::fixture::{Yard, permitting};
 
-/// The host's address on the cable to the world.
+/// The host's address on the link to the test network.
 const HOST: &str = "203.0.113.254";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,9 +41,9 @@ async fn step_reaches_permitted_hosts_and_every_request_is_logged() {
     yard.close().await;
 }
 
-/// Tries the host's services, the bridges' addresses and names, each with one line of output.
-/// Errors go the same way, since the engine reads two pipes in any order and could put one into the
-/// middle of a line.
+/// Tries the host's services, the bridges' addresses and names, with one line of output each.
+/// Stderr is redirected to stdout, since the engine reads two pipes in any order and could split a
+/// line.
 fn attempts(port: u16) -> String {
     let addresses = ["127.0.0.1", HOST, "10.88.0.1", "::1"].join(" ");
     format!(
@@ -75,7 +75,7 @@ async fn step_reaches_nothing_else() {
         for address in [HOST, "10.88.0.1"] {
             assert_held!(!answered(output, address), "{address}: {output}");
         }
-        // Its own loopback refuses the connection at once.
+        // The step's own loopback refuses the connection at once.
         assert_held!(!output.contains("127.0.0.1 {\"outcome\":\"reached\""), "{output}");
         assert_held!(!output.contains("::1 {\"outcome\":\"reached\""), "{output}");
         assert_held!(!answered(output, "dns"), "{output}");
@@ -107,8 +107,8 @@ async fn step_without_a_network_fails_to_resolve_hosts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_cannot_open_foreign_sockets_or_user_namespaces() {
-    // Sockets that belong to no network, or open much of the kernel; raw ones; a user namespace of
-    // one's own.
+    // Sockets outside of any network or with a large kernel attack surface, raw sockets, and a new
+    // user namespace.
     let attempts = "python3 -c 'import socket\n\
         for name, family, kind, protocol in [(\"vsock\", 40, 1, 0), (\"alg\", 38, 5, 0), (\"rxrpc\", 33, 2, 0), (\"xfrm\", 16, 3, 6), (\"packet\", 17, 3, 0)]:\n    \
         try: socket.socket(family, kind, protocol); print(name, \"open\")\n    \
@@ -128,7 +128,7 @@ async fn steps_cannot_open_foreign_sockets_or_user_namespaces() {
         built.succeeded();
         assert_held!(!built.output.contains(" open"), "{}", built.output);
         assert!(built.output.contains("vsock "), "{}", built.output);
-        // NET_RAW (13) and MKNOD (27) are not among the rights.
+        // NET_RAW (13) and MKNOD (27) are not among the capabilities.
         let rights = built.output.split("CapBnd:").nth(1).expect("its rights").trim();
         let rights = rights.split_whitespace().next().unwrap_or_default();
         let rights = u64::from_str_radix(rights, 16).expect("hexadecimal");
@@ -137,7 +137,7 @@ async fn steps_cannot_open_foreign_sockets_or_user_namespaces() {
     let control = engine::unverified(attempts, &json!({})).await;
     assert!(
         control.contains("xfrm open") && control.contains("namespace open"),
-        "the control: the engine's own filter lets them: {control}"
+        "the control: the engine's own filter allows them: {control}"
     );
     yard.close().await;
 }

@@ -1,4 +1,4 @@
-//! Real clients trust the proxy in the steps of a build, and nothing of that is in the image.
+//! Real clients in build steps trust the proxy, and no trace of that is in the image.
 
 use std::io::Read as _;
 
@@ -28,13 +28,13 @@ async fn clients_of_many_kinds_trust_the_proxy() {
         assert!(built.log.contains(&line), "{line}: {}\n{}", built.log, built.output);
     }
     assert!(built.output.contains("hello"), "{}", built.output);
-    // What the author did not write is not shown either.
+    // Steps that the author did not write are not shown.
     assert!(!built.output.contains("sandbox-trust"), "{}", built.output);
     yard.close().await;
 }
 
-/// A package whose installation regenerates the bundle of authorities can be installed: nothing is
-/// mounted over it.
+/// A package whose installation regenerates the bundle of authorities can be installed, since
+/// nothing is mounted over the bundle.
 #[tokio::test(flavor = "multi_thread")]
 async fn authorities_of_the_image_can_be_regenerated() {
     let yard = Yard::new("e2e-build-update").await;
@@ -60,8 +60,8 @@ async fn image_contains_nothing_of_the_sandbox() {
         .await;
     let tag = built.succeeded();
     assert!(built.output.contains("read-only"), "{}", built.output);
-    // A line of the certificate, which the step printed backwards: the log of the build may hold
-    // it, the image may not.
+    // A line of the certificate, printed reversed by the step: the build log may contain it, the
+    // image may not.
     let line: String = built
         .output
         .lines()
@@ -90,7 +90,7 @@ async fn image_contains_nothing_of_the_sandbox() {
     let (code, _) = run(&yard, tag, &["test", "-e", "/dev/sandbox-trust"]).await;
     assert_eq!(code, 1);
 
-    // The search finds what is there.
+    // The control: the search finds a copy of the authorities.
     let copied =
         yard.build(permitting("domains: [open.test]"), "RUN cp -r /dev/sandbox-trust /copied\n").await;
     let (_, found) = search(copied.succeeded().as_str(), &[&line]).await;
@@ -98,7 +98,7 @@ async fn image_contains_nothing_of_the_sandbox() {
     yard.close().await;
 }
 
-/// The files of the last layers of an image, and those that are called or hold one of `needles`.
+/// The files of the last layers of an image, and those whose name or content has one of `needles`.
 async fn search(tag: &str, needles: &[&str]) -> (Vec<String>, Vec<String>) {
     let (status, archive) =
         engine::call("GET", &format!("/images/{tag}/get?format=docker-archive"), None).await;
@@ -108,7 +108,7 @@ async fn search(tag: &str, needles: &[&str]) -> (Vec<String>, Vec<String>) {
     for layer in outer.entries().expect("an archive") {
         let mut layer = layer.expect("an entry");
         let is_layer = layer.path().is_ok_and(|path| path.extension().is_some_and(|end| end == "tar"));
-        // The base image is far larger than what the steps made.
+        // The base image is far larger than the layers of the steps.
         if !is_layer || layer.size() > 16 << 20 {
             continue;
         }
@@ -138,8 +138,8 @@ async fn run(yard: &Yard, image: &sandbox::ImageTag, command: &[&str]) -> (i64, 
     (result.exit_code, String::from_utf8_lossy(&result.stdout).into_owned())
 }
 
-/// With another network steps may make another image, so it has another name; the layers come from
-/// the engine's cache where they are the same.
+/// With another network, steps may produce another image, so its name differs; equal layers come
+/// from the engine's cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn allowlist_is_part_of_the_image_name() {
     let yard = Yard::new("e2e-build-tags").await;

@@ -1,4 +1,4 @@
-//! An engine that is killed in the middle of a run, and started again.
+//! An engine that is killed during a run, and restarted.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -13,14 +13,14 @@ use e2e_tests::world::World;
 
 use crate::command_line::project::{Project, assert_nothing_left, config};
 
-/// The engine of this run: its process, and the folder of its state.
+/// The engine of this test run: its process and its state folder.
 pub(super) struct Engine {
     pub(super) pid: u32,
     state: PathBuf,
 }
 
 impl Engine {
-    /// The one process that serves the socket of this run.
+    /// The process that serves the socket of this test run.
     pub(super) fn of_this_run() -> Self {
         let socket = Setting::of_this_run().engine.as_str();
         let serves = |pid: &u32| {
@@ -41,10 +41,11 @@ impl Engine {
         Self { pid, state: String::from_utf8_lossy(state).into_owned().into() }
     }
 
-    /// A second service on the same storage, with a socket in `folder`: one that a test may kill.
+    /// Starts a second service on the same storage, with a socket in `folder`, that a test may
+    /// kill.
     fn second(&self, folder: &Path) -> Service {
         let socket = folder.join("second.sock");
-        // A service that was killed leaves its socket.
+        // A killed service leaves its socket.
         let _ = fs::remove_file(&socket);
         let child = Command::new(self.state.join("podman"))
             .args(["system", "service", "--time=0"])
@@ -63,7 +64,7 @@ impl Engine {
     }
 }
 
-/// A service of our own; it ends with the test.
+/// Our own service, which ends with the test.
 struct Service(Child);
 
 impl Drop for Service {
@@ -94,7 +95,7 @@ async fn killed_engine_fails_the_run_and_the_next_start_leaves_nothing() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     drop(service);
-    // Its output may still have no reader, as the caller's pipe stays open until the end.
+    // The run must end even if nobody reads its output: the pipe stays open until then.
     let ended = tokio::task::spawn_blocking(move || {
         drop(stdout);
         child.wait_with_output().expect("our own child")
@@ -109,6 +110,6 @@ async fn killed_engine_fails_the_run_and_the_next_start_leaves_nothing() {
     let next = project.run("true");
     assert_eq!(next.code, Some(0), "{next:?}");
     assert_nothing_left(prefix).await;
-    assert_eq!(World::shared().seen("restart.test").len(), quiet_since, "and nothing went out meanwhile");
+    assert_eq!(World::shared().seen("restart.test").len(), quiet_since, "no request was sent meanwhile");
     drop(service);
 }

@@ -1,4 +1,4 @@
-//! A disk that is full: a clear error, a session that can be read, and nothing left.
+//! A full disk: a clear error, a readable session, and no leftovers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use super::engine::Engine;
 use crate::command_line::project::{Ended, Project, assert_nothing_left};
 
-/// What the disk has at first: enough for a short execution.
+/// The initial size of the disk: enough for a short execution.
 const LITTLE: &str = "2m";
 
-/// A small file system, where the engine sees it too.
+/// A small file system that the engine sees, too.
 struct Disk {
     folder: TempDir,
     engine: Engine,
@@ -27,18 +27,18 @@ impl Disk {
         disk
     }
 
-    /// Its path where the engine is.
+    /// Its path in the engine's mount namespace.
     fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Its path as seen from here.
+    /// Its path in the namespace of the test.
     fn here(&self) -> PathBuf {
         let path = self.path().strip_prefix("/").expect("an absolute path");
         PathBuf::from(format!("/proc/{}/root", self.engine.pid)).join(path)
     }
 
-    /// A program among the engine's mounts.
+    /// A program in the engine's mount namespace.
     fn beside_the_engine(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.engine.pid.to_string(), "--mount", "--", program]);
@@ -55,7 +55,7 @@ impl Disk {
         self.mount(&["-o", "remount,size=64m"]);
     }
 
-    /// The `sandbox` command among the engine's mounts, with its state on the disk.
+    /// The `sandbox` command in the engine's mount namespace, with its state on the disk.
     fn sandbox(&self, project: &Project, arguments: &[&str]) -> Ended {
         let outer = project.sandbox(arguments);
         let mut command = self.beside_the_engine("sh");
@@ -90,7 +90,7 @@ impl Drop for Disk {
     }
 }
 
-/// Says so much that the disk is full, where the prompt asks for it.
+/// Prints enough to fill the disk, if the prompt asks for it.
 const AGENT: &str = r#"#!/bin/bash
 read -r prompt
 text=$(printf 'x%.0s' {1..20000})
@@ -123,7 +123,7 @@ async fn agent_on_a_full_disk_leaves_a_session_and_resumes_with_free_space() {
     let cut = disk.session().replies;
     assert_eq!(cut.len(), 2);
     let kept = cut.last().expect("a reply").events.len();
-    assert!((1..400).contains(&kept), "what was written before is there: {kept}");
+    assert!((1..400).contains(&kept), "events written before are kept: {kept}");
 
     disk.grow();
     let next = agent("long");
@@ -139,7 +139,7 @@ async fn run_on_a_full_disk_reports_the_cause_and_leaves_nothing() {
     let prefix = "e2e-full-run";
     let (disk, project) = (Disk::new(), Project::with_prefix(prefix));
     let filling = disk.here().join("fill");
-    // Ends with an error when the disk is full, as it is to be.
+    // Fails once the disk is full, as intended.
     let filled = fs::write(&filling, vec![0; 4 << 20]);
     assert!(filled.is_err(), "the disk is small");
     let full = disk.sandbox(&project, &["run", "--", "echo", "it runs"]);

@@ -1,4 +1,4 @@
-//! Two instances side by side, kill -9, and what is left afterwards: nothing.
+//! Two concurrent instances, kill -9, and no leftovers.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use e2e_tests::world::World;
 use sandbox::Sandbox;
 use tempfile::TempDir;
 
-/// A project folder for the `sandbox` command, with a prefix of its own.
+/// A project folder for the `sandbox` command, with its own prefix.
 fn project(prefix: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = folder.path().join(".sandbox");
@@ -41,7 +41,7 @@ fn sandbox_run(project: &TempDir, state: &TempDir, script: &str) -> Command {
     command
 }
 
-/// Starts a run that says `ready` once it is inside, and waits for that.
+/// Starts a run that prints `ready`, and waits for that.
 fn start(project: &TempDir, state: &TempDir) -> Child {
     use std::io::{BufRead as _, BufReader};
     let mut child = sandbox_run(
@@ -59,7 +59,7 @@ fn start(project: &TempDir, state: &TempDir) -> Child {
     child
 }
 
-/// Waits until the task has been refused five times in a row, by what it writes into `attempts`.
+/// Waits until the task has been refused five times in a row, according to the file `attempts`.
 async fn until_refused(attempts: &Path) {
     let deadline = Instant::now() + DEADLINE;
     let count = || std::fs::read_to_string(attempts).map_or(0, |text| text.lines().count());
@@ -70,7 +70,7 @@ async fn until_refused(attempts: &Path) {
         if new.len() >= 5 && new.iter().rev().take(5).all(|line| *line == "refused") {
             return;
         }
-        assert_held!(Instant::now() < deadline, "traffic goes on: {text}");
+        assert_held!(Instant::now() < deadline, "traffic continues: {text}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -86,13 +86,16 @@ async fn kill_9_stops_the_traffic_and_the_next_start_leaves_nothing() {
     victim.kill().expect("our own child");
     victim.wait().expect("our own child");
 
-    // Any later start sweeps; this one runs while the survivor does.
+    // Any later start sweeps, even while the survivor runs.
     let output =
         sandbox_run(&project, &state, "curl -sS https://open.test/").output().expect("the sandbox command");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let after = engine::containers(prefix).await;
     assert_eq!(after.len(), 2, "only the survivor's are left: {after:?}");
-    assert!(after.iter().all(|name| before.contains(name)), "and they are its own: {before:?} {after:?}");
+    assert!(
+        after.iter().all(|name| before.contains(name)),
+        "the survivor keeps its own: {before:?} {after:?}"
+    );
     assert!(survivor.try_wait().expect("our own child").is_none(), "the survivor still runs");
 
     survivor.kill().expect("our own child");
@@ -103,7 +106,7 @@ async fn kill_9_stops_the_traffic_and_the_next_start_leaves_nothing() {
     assert_eq!(engine::networks(prefix).await, Vec::<String>::new());
 }
 
-/// Requests without end; what came of each is written into the work tree.
+/// Endless requests, whose results are written to the work tree.
 const ATTEMPTS: &str = "while true; do curl -s -o /dev/null --max-time 2 https://owner.test/ && echo passed || echo refused; \
      done > attempts";
 
@@ -129,7 +132,7 @@ async fn death_of_the_sandbox_process_stops_the_traffic() {
     until_refused(&attempts).await;
     let arrived = World::shared().seen("owner.test").len();
     until_refused(&attempts).await;
-    assert_held!(World::shared().seen("owner.test").len() == arrived, "traffic goes on");
+    assert_held!(World::shared().seen("owner.test").len() == arrived, "traffic continues");
     let running = engine::containers(prefix).await;
     assert!(!running.is_empty(), "the control: the task itself is still there, trying");
     let output = sandbox_run(&project, &state, "true").output().expect("the sandbox command");

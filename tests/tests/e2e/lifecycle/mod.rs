@@ -1,5 +1,5 @@
-//! Instances side by side, kill -9 at every step, an engine that restarts, a disk that is full:
-//! what is left afterwards is nothing, and every session file parses.
+//! Concurrent instances, kill -9 at every step, an engine that restarts, a full disk: nothing is
+//! left, and every session file parses.
 
 mod engine;
 mod full;

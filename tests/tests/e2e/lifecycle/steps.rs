@@ -1,5 +1,5 @@
-//! Kill -9 of the `sandbox` command at every step of an execution. One start later nothing of the
-//! dead is left.
+//! Kill -9 of the `sandbox` command at every step of an execution. The next start removes all
+//! leftovers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,14 +15,15 @@ use sandbox::session::{SessionMetadata, SessionStore};
 use crate::command_line::project::{Project, assert_nothing_left};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// How many times an execution is killed, evenly over the time that a whole one takes and half as
-/// much again.
+/// The number of kills, distributed evenly over 1.5 times the duration of an execution.
 const KILLS: u32 = 16;
 
-/// Kills an execution at each step; returns what was left each time, as its number of containers
-/// and networks. The last one waits where it finds a file `hold`, and is killed once `is_at_work`.
+/// Kills an execution at each step; returns the leftovers of each kill, as numbers of containers
+/// and networks. The last execution waits if it finds a file `hold`, and is killed once
+/// `is_at_work`.
 ///
-/// The steps are shares of what a whole execution takes, so that a slow machine has the same ones.
+/// The steps are fractions of the duration of an execution, so that they are the same on a slow
+/// machine.
 async fn kill_at_every_step(
     prefix: &str,
     project: &Project,
@@ -31,7 +32,7 @@ async fn kill_at_every_step(
     is_at_work: impl Fn() -> bool,
     after_each: impl Fn(),
 ) -> BTreeSet<(usize, usize)> {
-    // The first one makes the image.
+    // The first execution builds the image.
     let mut took = Duration::ZERO;
     for _ in 0..2 {
         let begun = Instant::now();
@@ -68,8 +69,8 @@ async fn kill_at_every_step(
     left
 }
 
-/// What an engine that was asked to make something makes after its client has died may come after a
-/// sweep: a start waits for none of that. So this waits until the engine makes nothing more.
+/// An engine may still create objects after its client has died, even after a sweep, and a start
+/// does not wait for that. So this waits until the engine creates nothing more.
 async fn until_settled(prefix: &str) {
     let deadline = Instant::now() + DEADLINE;
     let there = async || (engine::containers(prefix).await, engine::networks(prefix).await);
@@ -80,7 +81,7 @@ async fn until_settled(prefix: &str) {
         if now == before {
             return;
         }
-        assert!(Instant::now() < deadline, "the engine goes on: {now:?}");
+        assert!(Instant::now() < deadline, "the engine still creates objects: {now:?}");
         before = now;
     }
 }
@@ -139,7 +140,7 @@ async fn run_killed_at_any_step_is_removed_by_the_next_start() {
     assert_eq!(objects, 0, "{report}");
 }
 
-/// A Claude Code that is at work for a good second.
+/// A fake Claude Code that works for a little more than a second.
 const AGENT: &str = r#"cd /root/.claude; echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
 for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; [ $i != 20 ] || [ ! -e hold ] || { touch begun; sleep 600; }; done"#;
 
@@ -179,7 +180,7 @@ async fn agent_killed_at_any_step_leaves_a_session_that_parses() {
         replies
             .iter()
             .all(|reply| reply.is_error != reply.events.iter().any(|event| event.as_result().is_some())),
-        "what was cut off is a failure"
+        "the execution that was cut off has failed"
     );
     assert!(!session.join("context.journal.jsonl").exists());
 }

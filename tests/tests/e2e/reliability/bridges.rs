@@ -1,4 +1,4 @@
-//! Bridges that a killed service leaves are reported, and those of tasks are not.
+//! Bridges left by a killed service are reported, those of tasks are not.
 
 use std::process::Command;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::command_line::project::Project;
 
-/// `ip` with `arguments` on the engine's host; whether it succeeded.
+/// Runs `ip` with `arguments` on the engine's host; returns whether it succeeded.
 fn ip(arguments: &[&str]) -> bool {
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
     host::inside(move || Command::new("ip").args(arguments).output().expect("ip").status.success())
 }
 
-/// What `doctor` says about bridges: verdict and everything else.
+/// The findings of `doctor` about bridges: the verdict and the rest.
 fn bridges(project: &Project) -> (String, String) {
     let report = project.output(&["doctor", "--output", "json"]).json();
     let checks = report.get("checks").and_then(Value::as_array).expect("a list");
@@ -38,10 +38,10 @@ async fn doctor_reports_only_bridges_without_a_network() {
         used.push(name);
     }
     let beginning = used.first().and_then(|name| name.get(..7)).expect("a network");
-    // A random end has digits of base sixteen.
+    // The random suffix is hexadecimal.
     let (left, other) = (format!("{beginning}-of-test"), "sbx-of-test");
     for name in [&left, other] {
-        // What an earlier run of this test left.
+        // Leftovers of an earlier run of this test.
         ip(&["link", "delete", name]);
         assert!(ip(&["link", "add", name, "type", "bridge"]));
     }

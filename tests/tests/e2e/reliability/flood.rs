@@ -1,4 +1,4 @@
-//! An agent that says more than its reader takes waits, and the host's memory is bounded.
+//! An agent that prints faster than its reader reads waits, and the host's memory is bounded.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -8,11 +8,11 @@ use crate::command_line::project::Project;
 use crate::command_line::stand_in::{RESULT, StandIn};
 
 const EVENTS: usize = 300_000;
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: u64 = 1 << 20;
 
-/// Runs an agent that says some 300 MB in events, in so many KiB of memory, and reads them slowly;
-/// how many there were, and whether it went well.
+/// Runs an agent that prints some 300 MB of events with a memory limit in KiB, and reads them
+/// slowly; returns the number of events and whether it succeeded.
 fn run(kibibytes: u64) -> (usize, bool) {
     let project = Project::new();
     let stand_in = StandIn::new(&format!(

@@ -1,4 +1,4 @@
-//! What a start-up or an instance that died leaves: nothing that the next sweep does not take.
+//! Leftovers of a failed start-up or a dead instance: the next sweep removes all of them.
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -35,7 +35,7 @@ async fn failed_startup_leaves_nothing() {
         "the control: it makes a network: {made:?}"
     );
     fails().await;
-    assert_eq!(networks(prefix).await, made, "one that another instance uses stays");
+    assert_eq!(networks(prefix).await, made, "a network in use by another instance is kept");
     other.shutdown().await.expect("it ends");
     assert_eq!(networks(prefix).await, Vec::<String>::new());
 }
@@ -48,8 +48,8 @@ async fn sweep_removes_an_unused_egress_network() {
     let made = networks(prefix).await;
     let second = Sandbox::start(config(&state, prefix).on_demand()).await.expect("an engine");
     second.sweep().await.expect("it sweeps");
-    assert_eq!(networks(prefix).await, made, "the control: what is in use stays");
-    // As a kill does, but for the lock file, whose lock is free.
+    assert_eq!(networks(prefix).await, made, "the control: a network in use is kept");
+    // Leaves the state of a killed instance, except for the lock file, whose lock is free.
     drop(first);
     let report = second.sweep().await.expect("it sweeps");
     assert_eq!(report.networks, made);
@@ -71,7 +71,7 @@ async fn files_of_earlier_starts_are_removed() {
     }
     let count = |left: &[std::path::PathBuf]| left.iter().filter(|path| path.exists()).count();
     sandbox().await.sweep().await.expect("it sweeps");
-    assert_eq!(count(&left), 2, "the control: what is young may be in use");
+    assert_eq!(count(&left), 2, "the control: recent files may be in use");
     for path in &left {
         let long_ago = SystemTime::now() - Duration::from_hours(48);
         File::open(path).and_then(|file| file.set_modified(long_ago)).expect("our own file");

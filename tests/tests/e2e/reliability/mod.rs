@@ -1,5 +1,5 @@
-//! Faults of the machinery around a task: what it did is on record, what it came to is true, and
-//! nothing stays behind.
+//! Failures of the machinery around a task: its actions are recorded, its result is true, and
+//! nothing is left.
 
 mod bridges;
 mod flood;

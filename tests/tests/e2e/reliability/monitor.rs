@@ -1,4 +1,5 @@
-//! The engine's monitor of a task is killed: how the task ended is unknown, so it did not succeed.
+//! The engine's monitor of a task is killed: the exit code of the task is unknown, so the task
+//! failed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,8 +17,8 @@ fn kill(pid: u32) {
     kill_process(pid, Signal::KILL).expect("root");
 }
 
-/// Starts `arguments`, whose script says `ready`, kills the monitor of its container, and waits for
-/// the end.
+/// Runs the command with `arguments`, whose script creates the file `ready`, kills the monitor of
+/// its container, and waits for the end.
 async fn without_monitor(prefix: &str, project: &Project, arguments: &[&str]) -> Ended {
     let marker = project.path().join("ready");
     let _ = fs::remove_file(&marker);
@@ -29,7 +30,7 @@ async fn without_monitor(prefix: &str, project: &Project, arguments: &[&str]) ->
         .expect("the sandbox command");
     let deadline = Instant::now() + Duration::from_mins(2);
     while !marker.exists() {
-        assert!(Instant::now() < deadline, "it does not begin: {arguments:?}");
+        assert!(Instant::now() < deadline, "the script does not start: {arguments:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     kill(engine::process_of_task(prefix, "ConmonPid").await);
@@ -38,7 +39,7 @@ async fn without_monitor(prefix: &str, project: &Project, arguments: &[&str]) ->
     ended.expect("it ends by itself").expect("a thread").expect("our own child").into()
 }
 
-/// A script that says when it runs, and goes on for `seconds`.
+/// A script that creates the file `ready`, and runs for `seconds`.
 fn script(seconds: u32) -> String {
     format!("echo first; touch /workspace/ready; sleep {seconds}; echo last")
 }
@@ -62,7 +63,7 @@ async fn command_with_a_killed_monitor_fails() {
 async fn agent_with_a_killed_monitor_fails() {
     let prefix = "e2e-monitor-agent";
     let project = Project::with_prefix(prefix);
-    // Even with its answer given: what it would still have done is not known.
+    // Even after its response: what it would still have done is unknown.
     let stand_in = StandIn::new(&format!("echo '{RESULT}'\n{}", script(600)));
     let arguments = stand_in.arguments(&["--workspace", "direct", "--output", "json"]);
     let cut = without_monitor(prefix, &project, &arguments).await;

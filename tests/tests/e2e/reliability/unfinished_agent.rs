@@ -1,9 +1,9 @@
-//! An agent that ends with exit code 0 and without a result has not answered.
+//! An agent that exits with code 0 without a result has failed.
 
 use crate::command_line::project::{Ended, Project};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// Reads its prompt first: podman 4 reports on the agent's stderr when it is not read.
+/// Reads its prompt first: podman 4 reports an unread prompt on the agent's stderr.
 fn agent(script: &str) -> Ended {
     let project = Project::new();
     let stand_in = StandIn::new(&format!("cat > /dev/null\n{script}"));

@@ -1,4 +1,4 @@
-//! The disk: the root file system, folders in memory, and what the engine writes for a container.
+//! The disk: the root file system, in-memory folders, and the engine's records of a container.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ async fn untrusted_command_fills_its_tmpfs_and_nothing_else() {
     fixture.close().await;
 }
 
-/// The tests in `tests/quota` have an engine that can.
+/// The tests in `tests/quota` have an engine that supports quotas.
 #[tokio::test(flavor = "multi_thread")]
 async fn disk_limit_on_storage_without_quotas_is_refused() {
     let fixture = Fixture::new().await;
@@ -55,8 +55,8 @@ async fn disk_limit_on_storage_without_quotas_is_refused() {
     fixture.close().await;
 }
 
-/// On storage without quotas, what bounds an agent is the size of each file, where one is asked
-/// for. What it wrote is gone with its container.
+/// On storage without quotas, only the optional limit on file sizes bounds an agent. Its files are
+/// removed with its container.
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_files_are_bounded_by_the_file_size_limit() {
     let fixture = Fixture::new().await;
@@ -71,8 +71,8 @@ async fn agent_files_are_bounded_by_the_file_size_limit() {
     fixture.close().await;
 }
 
-/// Runs a container behind the sandbox's back that prints 4 MiB, and returns how large the engine's
-/// own record of it is.
+/// Runs a container without the sandbox that prints 4 MiB, and returns the size of the engine's
+/// record of it.
 async fn recorded(driver: &str) -> u64 {
     let spec = json!({
         "image": Setting::of_this_run().clients_image,
@@ -90,12 +90,12 @@ async fn recorded(driver: &str) -> u64 {
     size
 }
 
-/// What the engine reports of a container.
+/// The engine's inspection of a container.
 async fn facts(container: &str) -> Value {
     engine::json("GET", &format!("/containers/{container}/json"), None).await
 }
 
-/// How large the engine's record of a container's output is.
+/// The size of the engine's record of a container's output.
 fn log_size(facts: &Value) -> u64 {
     let path = facts.pointer("/HostConfig/LogConfig/Path").and_then(Value::as_str);
     path.map(PathBuf::from).and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len())
@@ -110,7 +110,7 @@ async fn stdout_does_not_reach_the_disk() {
     let (mut writer, reader) = tokio::io::duplex(64);
     let mut execution = command.execute(Input::Reader(Box::new(reader)));
     let written = read_until(&mut execution, |output| output.ends_with("written\n")).await;
-    assert!(written.ends_with("written\n"), "all of it is written");
+    assert!(written.ends_with("written\n"), "the whole output is written");
     let facts = facts(&fixture.container(Role::Task).await).await;
     writer.write_all(b"end\n").await.expect("the command reads");
     assert_eq!(execution.await.expect("the sandbox works").exit_code, 0);

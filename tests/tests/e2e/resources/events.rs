@@ -1,5 +1,5 @@
-//! Events without end, that are good ones: the session keeps so many, says how many are missing,
-//! and the host's memory is bounded.
+//! Endless valid events: the session keeps a limited number and counts the rest, and the host's
+//! memory is bounded.
 
 use std::fs;
 use std::process::Output;
@@ -9,12 +9,13 @@ use serde_json::Value;
 use crate::command_line::project::{Ended, Project};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// Some more than are kept: each of the small ones takes more than a kibibyte of memory.
+/// More events than are kept: each small one takes more than a kibibyte of memory.
 const SMALL: usize = 150_000;
-/// Four million values each, which would be 100 MiB of memory and more.
+/// Four million values each, which would take 100 MiB of memory and more.
 const LARGE: usize = 6;
 
-/// `sandbox agent` whose Claude Code is `script`, in so many KiB of memory; and its session.
+/// Runs `sandbox agent` with `script` as Claude Code and a memory limit in KiB; returns its result
+/// and session.
 fn agent(kibibytes: u64, script: &str) -> (Ended, Value) {
     let project = Project::new();
     let stand_in = StandIn::new(script);
@@ -56,5 +57,5 @@ echo '{RESULT}'"
 
     let (starved, context) = agent(64 * 1024, &script);
     assert_ne!(starved.code, Some(0), "the control: the memory was bounded");
-    assert!(context["replies"].is_array(), "and the session is whole all the same");
+    assert!(context["replies"].is_array(), "the session is valid nevertheless");
 }

@@ -1,4 +1,4 @@
-//! Commands of the untrusted.
+//! Untrusted commands.
 
 use e2e_tests::DEADLINE;
 use e2e_tests::fixture::{Fixture, Ran};
@@ -6,7 +6,7 @@ use sandbox::{ByteSize, CommandSpec, Isolation, Network, ResourceLimits};
 
 pub(super) const PYTHON: &str = "python3";
 
-/// A command of the untrusted.
+/// An untrusted command.
 pub(super) fn hostile(fixture: &Fixture, command: &[&str]) -> CommandSpec {
     fixture
         .command("domains: []", command)
@@ -23,7 +23,7 @@ pub(super) async fn run(fixture: &Fixture, command: &[&str]) -> Ran {
     fixture.run_spec(hostile(fixture, command)).await
 }
 
-/// The fixture works as it did before.
+/// Checks that the fixture still works.
 pub(super) async fn still_usable(fixture: &Fixture) {
     let ran = fixture.run("domains: []", "echo usable").await;
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "usable\n"), "{}", ran.stderr);

@@ -1,5 +1,5 @@
-//! Hostile use of processes, memory, disk, descriptors and output: the task ends by its limits, and
-//! everything else goes on. Each has its control.
+//! Hostile use of processes, memory, disk, descriptors and output: limits end the task, and
+//! everything else continues. Each test has its control.
 
 mod disk;
 mod events;

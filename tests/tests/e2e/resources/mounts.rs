@@ -1,4 +1,4 @@
-//! What a caller's mounts must not hide, and what a container's must not reach.
+//! Paths that a caller's mounts must not hide, and that a container's must not reach.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ async fn paths_that_the_sandbox_needs_cannot_be_mounted_over() {
     ] {
         refused(target);
     }
-    // The session itself, writable.
+    // The session itself, mounted writable.
     fs::create_dir_all(folder.join("session")).expect("a folder");
     for path in [folder.to_owned(), folder.join("session")] {
         let spec = fixture.agent().mount(Mount::read_write(&path, "/workspace"));
@@ -70,7 +70,7 @@ async fn nothing_is_written_outside_the_mounts() {
     assert!(own.join("file").exists(), "the control: {}", ran.stderr);
     assert_eq!(fs::read_dir(&other).expect("a folder").count(), 0, "{}", ran.stderr);
     assert!(ran.stderr.contains("/read/file: Read-only file system"), "{}", ran.stderr);
-    // The control: the link leads there as soon as the container has what it names.
+    // The control: the link resolves once the container has its target.
     let place = other.to_str().expect("a plain path");
     let ran = fixture.run_spec(mounted().mount(Mount::read_write(&other, place))).await;
     assert_eq!(fs::read_to_string(other.join("file")).ok().as_deref(), Some("x\n"), "{}", ran.stderr);

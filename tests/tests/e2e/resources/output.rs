@@ -1,4 +1,4 @@
-//! Output that does not end, is not text, or is not a line.
+//! Output that is endless, not text, or not lines.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::hostile::{hostile, limits, still_usable};
 use crate::command_line::project::Project;
 
-/// What is kept of each stream, and the line that counts the rest.
+/// The size limit of each stream, including the line that counts the rest.
 const KEPT: usize = (16 << 20) + 64;
 
 fn short() -> ResourceLimits {
@@ -30,19 +30,19 @@ async fn endless_output_ends_at_the_time_limit_and_is_kept_in_part() {
         assert!(stdout.len() <= KEPT && stderr.len() <= KEPT, "{script}");
         let kept = if script.ends_with(">&2") { stderr } else { stdout };
         let is_cut = kept.windows(11).any(|window| window == b" bytes cut]");
-        // A machine that is busy may not print that much in the time.
+        // A busy machine may not print that much in the time.
         assert!(is_cut || kept.len() < 16 << 20, "{script}: {} bytes", kept.len());
         cut += u32::from(is_cut);
     }
-    assert!(cut > 0, "the control: there was too much");
+    assert!(cut > 0, "the control: the output was too long");
     let whole = fixture.run_spec(hostile(&fixture, &["head", "-c", "1000000", "/dev/zero"])).await;
-    assert_eq!(whole.result.stdout, vec![0; 1_000_000], "the control: what fits is whole");
+    assert_eq!(whole.result.stdout, vec![0; 1_000_000], "the control: output below the limit is complete");
     still_usable(&fixture).await;
     fixture.close().await;
 }
 
-/// A gigabyte, in as much memory as the command needs for the ends that it keeps. Ten of them pass
-/// through an executor, where the container itself keeps the ends.
+/// A gigabyte, in the memory that the command needs for the kept ends. The executor, where the
+/// container keeps the ends, is tested with ten.
 #[tokio::test(flavor = "multi_thread")]
 async fn gigabyte_of_output_takes_little_memory() {
     const BYTES: u64 = 1_000_000_000;
@@ -64,8 +64,8 @@ async fn gigabyte_of_output_takes_little_memory() {
     assert!(!run(24 * 1024, BYTES).1, "the control: the memory was bounded");
 }
 
-/// Runs a task whose Claude Code is the bash script `script`; gives its result and its session as
-/// another program reads it.
+/// Runs a task with the bash script `script` as Claude Code; returns its result, and its session as
+/// read by another program.
 async fn session(fixture: &Fixture, script: &str) -> (ExecutionResult, Value) {
     let program = fixture.folder().join("claude");
     fs::write(&program, format!("#!/bin/bash\n{script}\n")).expect("a script");

@@ -8,7 +8,7 @@ use sandbox::{ByteSize, Isolation};
 
 use super::hostile::{PYTHON, hostile, limits, run, still_usable};
 
-/// Starts 300 processes and says how many it got.
+/// Starts 300 processes and prints how many started.
 const CROWD: &str = "import subprocess\nn = 0\ntry:\n    for _ in range(300):\n        subprocess.Popen(['sleep', '60'])\n        n += 1\n\
     except OSError as error:\n    print(error.errno)\nprint(n)";
 
@@ -53,14 +53,14 @@ async fn descriptors_are_limited() {
     };
     assert_eq!(fixture.run_spec(with(64)).await.stdout, "24 61\n");
     assert_eq!(fixture.run_spec(with(640)).await.stdout, "24 637\n", "the control");
-    // Without a limit of ours there is the engine's.
+    // Without our limit, the engine's applies.
     let ran = run(&fixture, &[PYTHON, "-c", script]).await;
     assert!(ran.stdout.starts_with("24 "), "{} {}", ran.stdout, ran.stderr);
     still_usable(&fixture).await;
     fixture.close().await;
 }
 
-/// Orphans, each of which ends at once: whoever is PID 1 has to reap them.
+/// Orphans, each of which ends at once, so that PID 1 has to reap them.
 const ORPHANS: &str = "import os\nfor _ in range(3000):\n    pid = os.fork()\n    if pid == 0:\n        if os.fork() == 0: os._exit(0)\n        \
     os._exit(0)\n    os.waitpid(pid, 0)\nprint('done')";
 
@@ -79,8 +79,8 @@ async fn thousands_of_zombies_are_reaped() {
     fixture.close().await;
 }
 
-/// Processes of the whole host whose command line has `mark`, but for those that merely carry the
-/// script.
+/// Processes of the whole host whose command line contains `mark`, except those that merely contain
+/// the script.
 fn with_mark(mark: &str) -> usize {
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
     entries
@@ -101,11 +101,11 @@ async fn detached_process_ignoring_signals_ends_with_its_container() {
     let command = fixture.sandbox.create_command(spec).expect("a good command");
     let mut execution = command.execute(sandbox::Input::Empty);
     read_until(&mut execution, |output| output.contains("ready")).await;
-    // It was started before this line was printed.
+    // The process was started before this line was printed.
     let there = with_mark(&mark);
     let (result, stopped) = tokio::join!(execution, command.stop());
     let result = result.expect("the sandbox works");
-    assert_eq!(there, 1, "the control: it ran, and was in sight");
+    assert_eq!(there, 1, "the control: it ran and was visible");
     assert!(stopped && result.exit_code == 137, "{result:?}");
     assert_eq!(with_mark(&mark), 0);
     still_usable(&fixture).await;

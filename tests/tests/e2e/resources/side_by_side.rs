@@ -1,4 +1,4 @@
-//! All of it at once, and a task beside it that knows nothing of it.
+//! All attacks at once, and a concurrent task that is not affected.
 
 use e2e_tests::fixture::{Fixture, read_until};
 use sandbox::Input;
@@ -12,7 +12,7 @@ const BALLOONS: &str = "import os\nprint('begun', flush=True)\nwhile True:\n    
 async fn neighbour_of_hostile_tasks_ends_normally() {
     let fixture = Fixture::new().await;
     let commands = [
-        // It takes no process for the first one to stay.
+        // The first one waits without starting a process.
         &["bash", "-c", "f() { f | f & }; f; echo begun; exec sleep 600"][..],
         &[PYTHON, "-c", BALLOONS],
         &["yes", "begun"],
@@ -30,7 +30,7 @@ async fn neighbour_of_hostile_tasks_ends_normally() {
             assert!(ran.stdout.contains("hello from open.test"), "{}", ran.stdout);
         }
         for command in &commands {
-            assert!(command.stop().await, "they ended beside it");
+            assert!(command.stop().await, "an attack ended before the other task");
         }
     };
     let [bomb, balloons, endless] = attacks;

@@ -1,5 +1,4 @@
-//! What may be asked for of a run, and what the engine makes of it: it works, or it is an error
-//! that says so.
+//! Options of a run: the engine applies them, or they are refused with an error.
 
 use e2e_tests::engine;
 use e2e_tests::fixture::Fixture;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use super::fixture::{LONG, all_lines, chain, container, exists, lines, name, spec, stop};
 
-/// The field that the engine cannot do, and the whole message. Nothing is left.
+/// The unsupported field and the whole message. Nothing is left.
 async fn refusal(fixture: &Fixture, spec: RunSpec) -> (&'static str, String) {
     let run = spec.name().clone();
     let launched = fixture.sandbox.runs().run(spec, LifecycleHooks::default()).await;
@@ -42,7 +41,7 @@ async fn annotation_reaches_the_container() {
         launched.expect("a good run");
         let there = inspected("annotated", "/Config/Annotations").await;
         assert_eq!(there[key.as_str()], value);
-        // The control: what was not asked for is not there.
+        // The control: other annotations are absent.
         for (other, _) in annotations.iter().filter(|(other, _)| *other != key) {
             assert!(there.get(other.as_str()).is_none(), "{there}");
         }
@@ -118,7 +117,7 @@ async fn endless_output_does_not_fill_the_hosts_disk() {
         let size = std::fs::metadata(path.as_str().expect("a path")).expect("a log").len();
         let lines = all_lines(&fixture, &name(run)).await;
         assert_eq!(lines.last().map(String::as_str), Some("the end"));
-        // The control: the same output is far more than the small bound.
+        // The control: the same output far exceeds the small bound.
         if run == "chatty" {
             assert!(size <= limit.bytes(), "{size}");
         } else {
@@ -144,7 +143,7 @@ async fn rendering_and_errors_hide_values_of_variables() {
     let launched = fixture.sandbox.runs().run(missing, LifecycleHooks::default()).await;
     let error = launched.expect_err("there is no such folder");
     assert!(!chain(&error).contains("TOKEN=hunter2"), "{}", chain(&error));
-    // The control: the container has it.
+    // The control: the container has the value.
     assert_eq!(lines(&fixture, run).await, [secret]);
     fixture.close().await;
 }

@@ -1,5 +1,4 @@
-//! Copies into runs: neither the host's files nor the host's folders are in reach of what is
-//! copied.
+//! Copies into runs: copied content reaches neither files nor folders of the host.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -32,7 +31,7 @@ async fn links_are_copied_without_their_targets() {
     assert_eq!(all_lines(&fixture, &name("links")).await, ["symbolic link", "symbolic link", "0 750"]);
     stop(&fixture, "links").await;
 
-    // The control: what a copy that follows links would have brought.
+    // The control: the result of a copy that follows links.
     for link in ["file", "folder"] {
         fs::remove_file(source.join(link)).expect("the link");
     }
@@ -64,7 +63,7 @@ async fn link_in_a_copy_does_not_redirect_the_next_copy_to_the_host() {
     assert!(matches!(error, SandboxError::Run(RunError::Target { .. })), "{error}");
     assert!(chain(&error).contains("`/live` is not part of the image"), "{error}");
     assert!(!exists("led").await && !live.join("planted").exists());
-    // The control: a link to elsewhere in the container is as good as a folder.
+    // The control: a link to another folder of the container is followed.
     fs::remove_file(work.join("sub")).expect("the link");
     symlink("/opt", work.join("sub")).expect("a link");
     assert_eq!(lines(&fixture, run("not-led")).await, ["planted"]);
@@ -103,7 +102,7 @@ async fn copy_into_a_mount_is_refused_and_into_a_running_run_succeeds() {
         .expect("the folder of the hosts files")
         .filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok())
         .collect::<String>();
-    assert!(hosts.contains("localhost"), "the control: they are there: {hosts}");
+    assert!(hosts.contains("localhost"), "the control: the hosts files exist: {hosts}");
     assert!(!hosts.contains("copied") && !mounted.join("file").exists());
     runs.copy_to(&run_name, &file, "/srv/file").await.expect("a copy");
     runs.copy_to(&run_name, &file, "/new/folder/go").await.expect("a copy");

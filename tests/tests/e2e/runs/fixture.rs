@@ -1,4 +1,4 @@
-//! Runs with names of their own: all tests share one prefix.
+//! Runs with unique names, since all tests share one prefix.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use sandbox::runs::{LifecycleHooks, RunName, RunSpec};
 /// A time limit that is never reached.
 pub(super) const LONG: Option<Duration> = Some(DEADLINE);
 
-/// The name of a test's run; no run of the tests before has used it.
+/// The name of a test's run, which no earlier test run has used.
 pub(super) fn name(text: &str) -> RunName {
     let unique = Setting::of_this_run().unique(text);
     unique.parse().expect("a good name")
 }
 
-/// What the engine calls the container of a run.
+/// The name of a run's container in the engine.
 pub(super) fn container(run: &str) -> String {
     format!("{PREFIX}-run-{}", name(run))
 }
@@ -40,7 +40,7 @@ pub(super) async fn networks(run: &str) -> Vec<String> {
     networks
 }
 
-/// Stops the run; nothing may be left of it.
+/// Stops the run, which must leave nothing.
 pub(super) async fn stop(fixture: &Fixture, run: &str) {
     for result in fixture.sandbox.runs().stop(&[name(run)]).await {
         assert!(result.removed && result.error.is_none(), "{result:?}");
@@ -50,7 +50,7 @@ pub(super) async fn stop(fixture: &Fixture, run: &str) {
     assert!(!fixture.sandbox.runs().task_state_dir(&name(run)).exists());
 }
 
-/// The lines that a run writes until its end, which must be a good one; it is stopped then.
+/// The lines that a run prints until its end, which must be successful; the run is stopped then.
 pub(super) async fn lines(fixture: &Fixture, run: RunSpec) -> Vec<String> {
     let (runs, name) = (fixture.sandbox.runs(), run.name().clone());
     runs.run(run, LifecycleHooks::default()).await.expect("a good run");
@@ -61,7 +61,7 @@ pub(super) async fn lines(fixture: &Fixture, run: RunSpec) -> Vec<String> {
     lines
 }
 
-/// The lines that a run writes until its end.
+/// The lines that a run prints until its end.
 pub(super) async fn all_lines(fixture: &Fixture, run: &RunName) -> Vec<String> {
     let mut lines = Vec::new();
     let keep = |line: &str| {

@@ -1,4 +1,4 @@
-//! Hooks, and what is left when a step of a launch fails: nothing.
+//! Hooks, and failing steps of a launch, which leave nothing.
 
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
@@ -9,12 +9,12 @@ use sandbox::runs::{LifecycleHooks, RunError, RunSpec, VolumeSpec};
 
 use super::fixture::{LONG, chain, exists, name, networks, spec, stop};
 
-/// Which hooks were called, in order.
+/// The hooks that were called, in order.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<&'static str>>>);
 
 impl Calls {
-    /// Hooks that write themselves down; `failing` fails then.
+    /// Hooks that record their calls; `failing` fails after that.
     fn hooks(&self, failing: &'static str) -> LifecycleHooks {
         let hook = |called: &'static str| {
             let calls = self.clone();
@@ -104,8 +104,8 @@ async fn run_cannot_be_stopped_during_its_launch() {
     fixture.close().await;
 }
 
-/// Launches a run that must fail: with `failing` among its hooks, or for another reason. Nothing
-/// may be left, and its name is free.
+/// Launches a run that must fail, with `failing` among its hooks or for another reason. Nothing may
+/// be left, and its name is available.
 async fn fails(fixture: &Fixture, spec: RunSpec, failing: &'static str, expected: &str, called: &[&str]) {
     let (runs, run, calls) = (fixture.sandbox.runs(), spec.name().clone(), Calls::default());
     let spec = spec.network(fixture::network("domains: [open.test]"));
@@ -116,7 +116,7 @@ async fn fails(fixture: &Fixture, spec: RunSpec, failing: &'static str, expected
     assert!(!exists(run.as_str()).await, "{text}");
     assert_eq!(networks(run.as_str()).await, [""; 0], "{text}");
     assert!(!runs.task_state_dir(&run).exists(), "{text}");
-    // A second attempt fails for the same reason, not because of the first.
+    // A second attempt fails for the same reason, not because of the first one.
     let again = runs.run(spec, LifecycleHooks::default()).await;
     match (failing, again) {
         ("", again) => {
@@ -124,7 +124,7 @@ async fn fails(fixture: &Fixture, spec: RunSpec, failing: &'static str, expected
             assert!(again.contains(expected), "{again}");
         }
         (_, again) => {
-            again.expect("nothing but the hook was wrong");
+            again.expect("only the hook was at fault");
             stop(fixture, run.as_str()).await;
         }
     }
@@ -142,8 +142,7 @@ async fn failure_of_any_step_leaves_nothing_and_calls_post_stop() {
     fails(&fixture, plain("rb-pre"), "pre_start", "the pre_start hook", &["pre_start"]).await;
     let copying = plain("rb-copy").volume(VolumeSpec::new(&with_socket, "/w")).sealed();
     fails(&fixture, copying, "", "sockets, pipes and devices are not copied", &nobody_listens).await;
-    // A folder that is found to be missing only once the container exists: the copy and the
-    // creation are past.
+    // The missing folder is found only after the copy and the creation of the container.
     let program = RunSpec::new(name("rb-program"), fixture.image.clone(), ["sleep", "300"])
         .working_dir("/proc/no/such");
     fails(&fixture, program, "", "`/proc/no/such`: No such file", &nobody_listens).await;

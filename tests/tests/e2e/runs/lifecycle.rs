@@ -1,4 +1,4 @@
-//! From the launch to the removal, by one process or several.
+//! From the launch to the removal, by one process or by several.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ async fn run_becomes_ready_ends_and_is_stopped() {
     runs.run(spec(&fixture, "life", script), LifecycleHooks::default()).await.expect("a good run");
     assert!(runs.task_state_dir(&run).is_dir());
     assert_eq!(runs.wait_until_ready(&run, LONG).await.expect("logs"), Readiness::Ready);
-    // Its stdin is at its end from the start.
+    // Its stdin is empty.
     assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 7);
-    // An end can be seen more than once, and so can the output.
+    // The end and the output can be read repeatedly.
     assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 7);
     assert_eq!(all_lines(&fixture, &run).await.len(), 2);
     stop(&fixture, "life").await;
@@ -84,7 +84,7 @@ async fn duplicate_name_and_verbs_out_of_order_are_refused() {
         let error = fixture.sandbox.runs().create(one(), LifecycleHooks::default()).await;
         assert!(matches!(error, Err(SandboxError::Run(RunError::NameTaken(_)))), "{error:?}");
     }
-    // What another process created cannot be verified, so it is not started.
+    // A container of another process cannot be verified, so it is not started.
     let error = other.sandbox.runs().start(&run).await;
     assert!(matches!(error, Err(SandboxError::Run(RunError::NotStartable(_)))), "{error:?}");
     runs.start(&run).await.expect("a good run");
@@ -105,7 +105,7 @@ async fn run_outlives_its_sandbox_and_another_watches_and_stops_it() {
     runs.run(spec(&first, "orphan", script), LifecycleHooks::default()).await.expect("a good run");
     runs.create(spec(&first, "unborn", "exit 0"), LifecycleHooks::default()).await.expect("a good run");
     first.close().await;
-    assert!(!exists("unborn").await, "it could not be started any more");
+    assert!(!exists("unborn").await, "it can no longer be started");
 
     let second = Fixture::new().await;
     let (runs, run) = (second.sandbox.runs(), name("orphan"));
@@ -140,13 +140,13 @@ async fn sandboxed_network_ends_with_its_process_and_is_removed_with_the_run() {
     let lost = runs
         .stream_logs(&run, LONG, |line| {
             seen.push(line.to_owned());
-            // Not one that failed while the sandbox went.
+            // Not a single request that failed during the shutdown.
             seen.iter().rev().take(3).filter(|line| *line == "lost").count() == 3
         })
         .await;
     assert!(lost.expect("logs").is_ready(), "{seen:?}");
     assert!(runs.quarantine(&run).await.is_err(), "its proxy is gone");
-    assert_ne!(networks("netrun").await, [""; 0], "the control of what stop leaves");
+    assert_ne!(networks("netrun").await, [""; 0], "the control: stop has networks to remove");
     stop(&second, "netrun").await;
     second.close().await;
 }

@@ -1,5 +1,5 @@
-//! Containers that go on without their sandbox: sealed or not, with hooks, roll-back, a policy that
-//! changes, and what may and may not be asked for.
+//! Containers that outlive their sandbox: sealed or not, with hooks, rollback, a changing policy,
+//! and permitted and refused options.
 
 mod allowed;
 mod copy;

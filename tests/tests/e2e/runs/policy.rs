@@ -1,4 +1,4 @@
-//! What a run may reach, while it runs.
+//! Changes of a run's policy while it runs.
 
 use allowlist::Allowlist;
 use e2e_tests::fixture::{self, Fixture};
@@ -8,7 +8,7 @@ use sandbox::runs::{LifecycleHooks, RunSpec};
 
 use super::fixture::{LONG, name, spec, stop};
 
-/// A run that goes on asking two hosts and says what came of it, with a network that permits
+/// A run that continually requests two hosts and prints the results, with a network that permits
 /// `policy`.
 fn asking(fixture: &Fixture, run: &str, policy: &str) -> RunSpec {
     let script = "while :; do for host in open other; do \
@@ -21,8 +21,7 @@ fn policy(text: &str) -> Allowlist {
     Allowlist::from_yaml(text, "test.yaml").expect("a good allowlist")
 }
 
-/// Waits until the run, after all of its lines that were `seen` already, says each of `expected` in
-/// turn.
+/// Waits until the run, after the lines already `seen`, prints each of `expected` in turn.
 async fn says(fixture: &Fixture, run: &str, seen: &mut usize, expected: &[&str]) {
     let (runs, run) = (fixture.sandbox.runs(), name(run));
     let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Sealed runs: copies where others have mounts.
+//! Sealed runs: copies instead of mounts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -38,7 +38,7 @@ async fn changes_of_a_copy_stay_inside_and_of_a_live_volume_reach_the_host() {
     assert_eq!(read(&work.join("a")), "work\n");
     assert!(!work.join("new").exists());
     assert_eq!(read(&live.join("a")), "changed\n");
-    // The control: mounted, both are the host's.
+    // The control: with mounts, both changes reach the host.
     assert_eq!(lines(&fixture, both("mounted")).await, ["work", "b", "changed"]);
     assert_eq!(read(&work.join("a")), "changed\n");
     assert!(work.join("new").exists());
@@ -74,7 +74,7 @@ async fn file_over_a_folder_is_visible_sealed_and_mounted() {
     let (config, other) = (folder(&fixture, "config"), folder(&fixture, "other"));
     let overlaid = |run: &str| {
         spec(&fixture, run, "cat /c/a /c/sub/b /c/deep/a")
-            // The file comes first, and is to be seen all the same.
+            // The file is listed first, and must be visible nevertheless.
             .volume(VolumeSpec::new(other.join("a"), "/c/sub/b").read_only())
             .volume(VolumeSpec::new(&config, "/c"))
             .volume(VolumeSpec::new(&other, "/c/deep"))

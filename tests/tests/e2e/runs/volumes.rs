@@ -1,4 +1,4 @@
-//! Volumes that are mounted: what may be written, and what their paths lead to.
+//! Mounted volumes: write access and symbolic links in their paths.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -23,7 +23,7 @@ async fn read_only_volume_cannot_be_written() {
     assert_eq!(lines(&fixture, read_only).await, [refused, refused, refused, "as it was"]);
     let kept = fs::read_to_string(folder.join("kept")).expect("a file");
     assert!(kept == "as it was\n" && !folder.join("new").exists());
-    // The control: without it, all of that is done.
+    // The control: without the option, all of that succeeds.
     assert_eq!(lines(&fixture, spec(&fixture, "rw", script).volume(volume())).await, [""; 0]);
     assert!(!folder.join("kept").exists() && folder.join("new").exists());
     fixture.close().await;
@@ -39,7 +39,7 @@ async fn read_only_volume_protects_a_part_of_a_writable_one() {
     let git = VolumeSpec::new(work.join(".git"), "/w/.git").read_only();
     assert_eq!(lines(&fixture, writable("hooks-kept").volume(git)).await, [""; 0]);
     assert!(work.join("ours").exists() && !work.join(".git/hooks/pre-commit").exists());
-    // The control: without it, the hook is the host's.
+    // The control: without it, the hook is planted on the host.
     assert_eq!(lines(&fixture, writable("hooks-open")).await, ["planted", "moved"]);
     assert!(work.join("old/hooks/pre-commit").exists());
     fixture.close().await;
@@ -69,13 +69,13 @@ impl Trap {
     }
 }
 
-/// A run that shows what its volume is.
+/// A run that prints a file of its volume.
 fn showing(fixture: &Fixture, run: &str, volume: VolumeSpec) -> RunSpec {
     spec(fixture, run, "cat /v/file").volume(volume)
 }
 
 async fn is_refused(fixture: &Fixture, run: &str, launched: Result<(), sandbox::SandboxError>) {
-    let text = chain(&launched.expect_err("a link leads elsewhere"));
+    let text = chain(&launched.expect_err("the folder was replaced by a link"));
     assert!(text.contains("became a symbolic link"), "{text}");
     assert!(!exists(run).await);
     assert!(!fixture.sandbox.runs().task_state_dir(&name(run)).exists());
@@ -100,7 +100,7 @@ async fn folder_replaced_by_a_link_before_the_creation_is_refused() {
         let run = format!("early-{kind}");
         let launched = runs.run(of_kind(&run), hooks).await;
         is_refused(&fixture, &run, launched).await;
-        // The control: whoever checks only now follows it.
+        // The control: a check after the replacement follows the link.
         assert_eq!(lines(&fixture, of_kind(&run)).await, ["of the host"]);
     }
     fixture.close().await;
@@ -125,7 +125,7 @@ async fn folder_replaced_by_a_link_before_the_start_is_refused_and_a_copy_is_unc
     runs.start(&name("linked-sealed")).await.expect("a good run");
     assert_eq!(all_lines(&fixture, &name("linked-sealed")).await, ["of the run"]);
     stop(&fixture, "linked-sealed").await;
-    // The control: the link leads where it would have led.
+    // The control: a new run follows the link.
     assert_eq!(lines(&fixture, showing(&fixture, "linked", mounted.volume())).await, ["of the host"]);
     fixture.close().await;
 }

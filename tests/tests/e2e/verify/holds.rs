@@ -1,4 +1,4 @@
-//! Where everything holds.
+//! Configurations in which every guarantee holds.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ async fn base(fixture: &Fixture) -> ImageTag {
     image(fixture, ImageSource::existing(&Setting::of_this_run().image)).await
 }
 
-/// An image with nothing in it at all.
+/// An empty image.
 async fn empty(fixture: &Fixture) -> ImageTag {
     image(fixture, ImageSource::build("FROM scratch\nENV MADE_OF=nothing\n", BTreeMap::new())).await
 }

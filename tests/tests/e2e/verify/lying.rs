@@ -1,5 +1,4 @@
-//! What the sandbox promises by what it does itself: on an engine that does not do what it was
-//! asked.
+//! Guarantees of the sandbox's own actions, on an engine that does not perform them.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +12,18 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::report::untrusted_limits;
 
-/// How it lies.
+/// The lie of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lie {
-    /// It says that it sent a signal, and sends none.
+    /// It confirms a signal that it does not send.
     Kill,
-    /// It says 41 when a process ended with 42.
+    /// It reports exit code 41 instead of 42.
     Code,
-    /// Not at all.
+    /// None.
     None,
 }
 
-/// A relay between the sandbox and the engine, on a socket in `folder`.
+/// Starts a relay between the sandbox and the engine, on a socket in `folder`.
 fn lying(lie: Lie, folder: &Path) -> PathBuf {
     let path = folder.join(format!("{lie:?}.sock"));
     let listener = UnixListener::bind(&path).expect("a socket");
@@ -36,7 +35,7 @@ fn lying(lie: Lie, folder: &Path) -> PathBuf {
     path
 }
 
-/// One connection. Requests come one after the other, each with its head in one piece.
+/// Relays one connection. Requests are sequential, each with its head in one piece.
 async fn pass_on(mut client: UnixStream, lie: Lie) {
     let socket = Setting::of_this_run().engine.trim_start_matches("unix://");
     let mut engine = UnixStream::connect(socket).await.expect("the engine's socket");
@@ -87,7 +86,7 @@ async fn engine_that_ignores_kills_or_changes_exit_codes_is_detected() {
                 assert_held!(expected.is_empty() || !broken.is_empty(), "{lie:?} is not detected");
                 assert_eq!(broken, expected, "{lie:?}: {report:#?}");
             }
-            // What an engine says of an end is compared: a lie can be an error before it is a
+            // Reports of the engine are cross-checked, so a lie can be an error before it is a
             // finding.
             Err(error) => assert!(!expected.is_empty(), "{lie:?}: {error}"),
         }

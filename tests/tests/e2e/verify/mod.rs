@@ -1,5 +1,5 @@
-//! `sandbox verify`: it holds where it should, and each way to weaken a container makes it fail
-//! where it should and nowhere else.
+//! `sandbox verify`: it passes for intact containers, and each weakening of a container makes
+//! exactly the checks concerned fail.
 
 mod holds;
 mod lying;

@@ -1,5 +1,5 @@
-//! What no field of an isolation takes away: the checks in containers that podman makes behind the
-//! sandbox's back.
+//! Guarantees that no isolation field can disable: the checks in containers that podman creates
+//! without the sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const PROCESSES: u32 = 40;
 
-/// The checks `ids` in a container as `overrides` describe it.
+/// The results of the checks `ids` in a container with `overrides`.
 async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, String)> {
     let probe = Setting::of_this_run().proxy_dir.join("sandbox-inside");
     let namespaces: BTreeMap<String, String> = ["net", "pid", "mnt", "ipc", "uts"]
@@ -107,8 +107,8 @@ async fn container_able_to_raise_its_limits_or_enable_ipv6_is_detected() {
     all(false, &ids, &json!({"privileged": true})).await;
 }
 
-/// The bridge that podman makes by itself, whose gateway is the host: it refuses ports without a
-/// listener.
+/// The default bridge of podman, whose gateway is the host: it refuses connections to ports without
+/// a listener.
 #[tokio::test(flavor = "multi_thread")]
 async fn network_with_neighbours_and_no_proxy_is_detected() {
     let gateway = "10.88.0.1";
@@ -123,7 +123,7 @@ async fn network_with_neighbours_and_no_proxy_is_detected() {
 async fn process_refusal_not_caused_by_the_limit_is_detected() {
     let limited = json!({"resource_limits": {"pids": {"limit": PROCESSES}}});
     all(true, &["processes_bounded"], &limited).await;
-    // A filter that says of each thread what the kernel says at the limit.
+    // A filter that fails every new thread with the kernel's error at the limit.
     let folder = tempfile::tempdir().expect("a folder");
     let profile = folder.path().join("profile.json");
     let filter = json!({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [

@@ -1,4 +1,4 @@
-//! Verifying from a fixture.
+//! Verification with a fixture.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use e2e_tests::setting::Setting;
 use sandbox::diagnostics::{VerifyReport, VerifySpec};
 use sandbox::{Network, ResourceLimits};
 
-/// The limits of untrusted commands, as far as the engine has any.
+/// The limits of untrusted commands, as far as the engine supports them.
 pub(super) fn untrusted_limits() -> ResourceLimits {
     Setting::of_this_run().possible(ResourceLimits::untrusted())
 }
 
-/// What is broken, with what was seen.
+/// The failed checks with their details.
 pub(super) async fn broken(fixture: &Fixture, spec: VerifySpec) -> BTreeMap<&'static str, String> {
     report(fixture, spec).await.broken().map(|finding| (finding.check.id(), finding.detail.clone())).collect()
 }

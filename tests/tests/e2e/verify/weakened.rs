@@ -1,4 +1,4 @@
-//! Each way to weaken a container breaks the promises that it is about, and no other.
+//! Each weakening of a container breaks the promises concerned, and no other.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
@@ -49,10 +49,10 @@ async fn added_capabilities_are_detected() {
             &["capabilities", "mount_refused", "pivot_root_refused", "user_namespace_refused"],
         ),
         (Capability::SYS_TIME, &["capabilities", "clock_refused"]),
-        // It speaks to the filter of packets, too.
+        // It also permits access to the packet filter.
         (Capability::NET_ADMIN, &["capabilities", "foreign_sockets_refused"]),
-        // `modules_refused` has no control: the kernels that tests run on may have no modules, and
-        // refuse them to everybody.
+        // `modules_refused` has no control: the kernels of the tests may have no modules and refuse
+        // them to everybody.
     ] {
         let mut made = Isolation::agent();
         made.capabilities.insert(capability);
@@ -81,8 +81,8 @@ async fn new_privileges_and_unfiltered_calls_are_detected() {
             Isolation { seccomp: Seccomp::Unconfined, ..Isolation::agent() },
             &["foreign_sockets_refused", "seccomp_filter", "user_namespace_refused"],
         ),
-        // Podman's own profile lets everybody make a user namespace, and talk with the machine's
-        // hypervisor.
+        // Podman's default profile permits everybody to create a user namespace and to talk to the
+        // machine's hypervisor.
         (
             Isolation::untrusted(),
             Isolation { seccomp: Seccomp::Default, ..Isolation::untrusted() },
@@ -96,7 +96,7 @@ async fn new_privileges_and_unfiltered_calls_are_detected() {
     fixture.close().await;
 }
 
-/// `pkexec id -u` is what a program of that kind makes of it: here one that does not ask.
+/// The check runs `pkexec id -u`; this `pkexec` does not ask for a password.
 #[tokio::test(flavor = "multi_thread")]
 async fn setuid_root_program_is_detected() {
     let fixture = Fixture::new().await;
@@ -203,13 +203,13 @@ async fn mounted_engine_socket_is_detected() {
     let fixture = Fixture::new().await;
     let socket = Setting::of_this_run().engine.trim_start_matches("unix://");
     let folder = Path::new(socket).parent().expect("a folder");
-    // The folder is root's alone.
+    // Only root can access the folder.
     let spec = || VerifySpec::new(fixture.image.clone(), Isolation::agent(), ResourceLimits::default());
     for mount in [Mount::read_only_at(socket, "/control"), Mount::read_only_at(folder, "/shared")] {
         only(&broken(&fixture, spec().mount(mount)).await, &["engine_socket_absent"]);
     }
-    // Whatever it is called, and some levels down.
-    let renamed = TempDir::new_in(folder).expect("a folder beside the engine's socket");
+    // Under any name, and some levels down.
+    let renamed = TempDir::new_in(folder).expect("a folder next to the engine's socket");
     let deep = renamed.path().join("a/b");
     std::fs::create_dir_all(&deep).expect("a folder");
     std::fs::hard_link(socket, deep.join("quiet")).expect("another name for it");
@@ -217,7 +217,7 @@ async fn mounted_engine_socket_is_detected() {
     let seen = broken(&fixture, spec().mount(mount)).await;
     only(&seen, &["engine_socket_absent"]);
     assert_eq!(seen["engine_socket_absent"], "/shared/a/b/quiet answers as an engine does");
-    // A caller's own mount is not a fault, nor a socket in it of another user.
+    // The caller's own mount is no violation, nor is a foreign socket in it.
     let _listener = UnixListener::bind(fixture.folder().join("others")).expect("a socket");
     let own = Mount::read_write(fixture.folder(), "/own");
     only(&broken(&fixture, spec().mount(own)).await, &[]);
@@ -242,7 +242,8 @@ async fn network_without_a_proxy_is_detected() {
     ] {
         assert!(open.contains_key(id), "{id}: {open:#?}");
     }
-    // Whether anybody may send echo requests is the host's choice; with a raw socket they are sent.
+    // Whether unprivileged users may send echo requests depends on the host; raw sockets always
+    // may.
     let mut pinging = Isolation::agent();
     pinging.capabilities.insert(Capability::NET_RAW);
     let raw = spec(Network::Unrestricted).made_with(pinging, ResourceLimits::default());

@@ -1,5 +1,5 @@
-//! What a task writes so that a program of the host runs it, and what becomes of that with and
-//! without protection.
+//! Files that a task writes so that a program of the host executes them, with and without
+//! protection.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;
@@ -7,23 +7,23 @@ use sandbox::workspace::Protection;
 
 use super::tree::{Tree, planted};
 
-/// A way to make the host run or write something.
+/// A way to make the host execute or write something.
 pub(super) struct Attack {
     pub(super) name: &'static str,
     /// Options of `git init` for the work tree.
     pub(super) init: &'static str,
-    /// What the project's owner has set up.
+    /// The setup by the project's owner.
     pub(super) before: &'static str,
-    /// What the task does.
+    /// The script of the task.
     pub(super) task: &'static str,
-    /// What the user does on the host later.
+    /// The later actions of the user on the host.
     pub(super) host: &'static str,
-    /// What is reported; nothing where the task could not even write it, or wrote to its view of a
+    /// The reported paths; none if the task could not write at all, or wrote to its view of a
     /// repository.
     pub(super) planted: &'static [&'static str],
 }
 
-/// Leaves a script in the tree that is no danger by itself.
+/// Leaves a script in the tree that is harmless by itself.
 pub(super) const EVIL: &str = "printf '#!/bin/sh\\ntouch %s\\n' \"$MARKER\" > evil.sh; chmod +x evil.sh; ";
 
 impl Attack {
@@ -36,8 +36,8 @@ impl Attack {
     }
 }
 
-/// On a protected mount each attack is refused, or undone and reported, or stays in a view, and is
-/// never run.
+/// On a protected mount each attack is refused, or undone and reported, or confined to a view, and
+/// never executed.
 pub(super) async fn all_fail(attacks: &[Attack]) {
     let fixture = Fixture::new().await;
     let mut different: Vec<String> = Vec::new();

@@ -8,7 +8,7 @@ use sandbox::{Input, Mount, SandboxError};
 
 use super::tree::Tree;
 
-/// Everything that an overlay has a way of its own for.
+/// Every kind of change that an overlay represents in a special way.
 const WORK: &str = "set -e; echo two >> src/a; echo new > b; mkdir -p deep/er; echo x > deep/er/f; ln -s ../b src/link; \
                     printf '#!/bin/sh\\n' > tool; chmod 755 tool; rm keep/gone; mv moved renamed; rm -rf replaced; mkdir replaced; \
                     echo x > replaced/inner; rm file; mkdir file; echo x > file/now-a-folder; git add src/a; git commit -q -m second";
@@ -61,7 +61,7 @@ async fn host_sees_nothing_of_a_copy_before_and_everything_after_the_apply() {
     ];
     assert_eq!(changes(&tree), expected);
 
-    // The control: on a plain mount the same task leaves the host with this.
+    // The control: the result of the same task on a plain mount.
     let ran = control.run(&fixture, control.plain(), WORK).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_ne!(control.host(list), before);
@@ -69,7 +69,7 @@ async fn host_sees_nothing_of_a_copy_before_and_everything_after_the_apply() {
     let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     let applied = copy.apply(&ApplyOptions::default()).expect("applied");
     assert!(applied.held_back.is_empty(), "{applied:?}");
-    assert_eq!(tree.host(list).1, control.host(list).1, "as if it had worked on the tree itself");
+    assert_eq!(tree.host(list).1, control.host(list).1, "the result equals work on the tree itself");
     assert_eq!(
         tree.host("git log --format=%s && git fsck --strict && git status --porcelain --untracked-files=no")
             .1,
@@ -114,8 +114,8 @@ async fn protected_paths_in_a_copy_are_withheld_and_links_stay_inside() {
     let tree = Tree::new();
     let outside = tempfile::tempdir().expect("a folder");
     fs::write(outside.path().join("file"), "of the host").expect("a file");
-    // The host's link leads out of the tree: in the task it leads into the container, and what is
-    // written there is lost.
+    // The host's link leads out of the tree. In the task it leads into the container, where writes
+    // are lost.
     std::os::unix::fs::symlink(outside.path(), tree.path().join("out")).expect("a link");
     let script = "cp /bin/true .git/hooks/post-commit; git config core.fsmonitor /evil; echo evil > .envrc; ln -s /etc/passwd passwd; \
                   mkdir -p \"$(readlink out)\"; echo evil > out/file; rm out; mkdir out; echo evil > out/file; mkfifo pipe; \

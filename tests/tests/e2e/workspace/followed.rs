@@ -1,6 +1,5 @@
-//! Attacks on what git of the host follows elsewhere than in `.git`: what its configuration names,
-//! what links lead to, and where pointer files point. Each is also tried without protection, where
-//! the host must run, or write, what the task wanted.
+//! Attacks on files outside `.git` that the host's git follows: through its configuration, links
+//! and pointer files. Each is also tried without protection, where it must succeed on the host.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;

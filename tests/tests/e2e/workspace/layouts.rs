@@ -1,5 +1,5 @@
-//! The life of a normal user: in ten everyday layouts, a day of git, builds and edits produces no
-//! report but of work trees that git added.
+//! A normal user's day: in ten everyday layouts, git, builds and edits produce no reports except
+//! for work trees added by git.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ async fn day_of_work_in_a_copy_is_applied_whole() {
         let held: Vec<String> = (applied.held_back.iter())
             .map(|change| format!("{:?} {}", change.held_back, change.path.display()))
             .collect();
-        // A repository that the task made waits for a person.
+        // A repository created by the task is withheld for review.
         let is_of_git = |change: &Change| change.path.iter().any(|part| part == ".git" || part == "bare.git");
         assert!(applied.held_back.iter().all(is_of_git), "{}: {held:#?}", layout.name);
         let waits = ["git clone", "git init"].iter().any(|made| layout.day.contains(made));
@@ -61,8 +61,8 @@ async fn day_of_work_in_a_copy_is_applied_whole() {
     fixture.close().await;
 }
 
-/// Overlay file systems move no folder that lies below the copy; programs that move files one by
-/// one do.
+/// Overlay file systems cannot rename a folder of the lower layer; programs fall back to moving the
+/// files one by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn folder_in_a_copy_can_be_moved_file_by_file() {
     let fixture = Fixture::new().await;

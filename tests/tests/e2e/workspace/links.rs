@@ -24,10 +24,10 @@ async fn folder_replaced_by_a_link_after_the_check_is_not_mounted() {
     assert_eq!(String::from_utf8_lossy(&first.stdout), "one\n");
     let second = command.execute(Input::Empty).await;
     assert_held!(second.is_err(), "a link leads elsewhere: {second:?}");
-    let second = second.expect_err("it did not run").to_string();
+    let second = second.expect_err("the start is refused").to_string();
     assert!(second.contains("is a symbolic link in a folder that tasks can write"), "{second}");
 
-    // The control: a link that no task can have made is followed.
+    // The control: a link that no task can have created is followed.
     let own = tempfile::tempdir().expect("a folder");
     std::os::unix::fs::symlink(secret.path(), own.path().join("src")).expect("a link");
     let followed = Mount::read_only_at(own.path().join("src"), "/data");

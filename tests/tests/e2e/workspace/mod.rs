@@ -1,4 +1,4 @@
-//! What a task writes in a work tree, and what that does to the host.
+//! Writes of a task to a work tree, and their effects on the host.
 
 mod attack;
 mod copy;

@@ -1,4 +1,4 @@
-//! Unix sockets and rights of other users in a work tree.
+//! Unix sockets and set-user-id bits in a work tree.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -34,7 +34,7 @@ async fn socket_of_the_host_in_the_tree_is_unreachable() {
             let expected = if is_safe { "refused\n" } else { "hello" };
             assert_held!(!is_safe || !ran.stdout.contains("hello"), "read-only {read_only}: {}", ran.stdout);
             assert_eq!(ran.stdout, expected, "read-only {read_only}: {}", ran.stderr);
-            // The listener of a socket that was not reached waits for this.
+            // Unblocks the listener of a socket that was not reached.
             let own = std::os::unix::net::UnixStream::connect(tree.path().join("src/run.sock"));
             drop(own);
             let _ = answer.join();

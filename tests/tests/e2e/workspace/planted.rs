@@ -1,5 +1,5 @@
 //! Attacks on the host through a writable mount. Each is also tried on a mount without protection,
-//! where the host must run what was planted.
+//! where the host must execute the planted file.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::{Fixture, read_until};
@@ -177,7 +177,7 @@ async fn custom_list_is_protected_and_plain_new_repositories_are_kept() {
     let ran = tree.run(&fixture, mount, script).await;
     assert_held!(tree.read("other/deploy.sh") == "good\n", "{}", ran.stderr);
     assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
-    // The folder around a path of the list can be renamed, and then the path belongs to the task.
+    // The parent folder of a listed path can be renamed; the path then belongs to the task.
     assert_eq!(planted(&ran, &tree.path()), ["ci/deploy.sh", "src/Makefile.local"]);
     assert!(tree.path().join("cloned/.git/config").exists() && tree.path().join("new/.git/HEAD").exists());
     fixture.close().await;

@@ -1,4 +1,4 @@
-//! A work tree of the host, with a git repository, and the host's own programs in it.
+//! A work tree of the host with a git repository, and programs of the host that run in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ impl Tree {
         Self::with_template("")
     }
 
-    /// `init` are options of `git init`.
+    /// With `init` as options of `git init`.
     pub(super) fn with_template(init: &str) -> Self {
         let tree = Self { folder: tempfile::tempdir().expect("a folder") };
         fs::create_dir(tree.path()).expect("a folder");
         let script = format!("git init -q -b main {init} . && {FIRST_COMMIT}");
-        assert!(tree.host(&script).0, "git could not make the work tree");
+        assert!(tree.host(&script).0, "git failed to create the work tree");
         tree
     }
 
@@ -32,12 +32,12 @@ impl Tree {
         self.folder.path().join("tree")
     }
 
-    /// Where a copy of it may be kept.
+    /// A folder in which a copy of it can be stored.
     pub(super) fn copy_dir(&self) -> PathBuf {
         self.folder.path().join("copy")
     }
 
-    /// What the evil script makes when the host runs it.
+    /// The file that the evil script creates when the host executes it.
     pub(super) fn marker(&self) -> PathBuf {
         self.folder.path().join("pwned")
     }
@@ -62,8 +62,8 @@ impl Tree {
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// A command that runs `script` in `/workspace`, where `mount` is. `$MARKER` is the host's path
-    /// of the marker.
+    /// A command that runs `script` in `/workspace`, the target of `mount`. `$MARKER` is the
+    /// marker's path on the host.
     pub(super) fn spec(&self, fixture: &Fixture, mount: Mount, script: &str) -> CommandSpec {
         let env = [
             ("MARKER", self.marker().display().to_string()),
@@ -94,7 +94,7 @@ impl Tree {
     }
 }
 
-/// The paths of what was planted, relative to `root`, in order.
+/// The reported paths, relative to `root`, sorted.
 pub(super) fn planted<'a>(ran: &'a Ran, root: &Path) -> Vec<&'a str> {
     let mut paths: Vec<&str> =
         ran.result.tampered.iter().map(|thing| thing.path_in(root).to_str().expect("a plain name")).collect();

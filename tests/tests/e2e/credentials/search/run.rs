@@ -236,7 +236,7 @@ async fn control_crash_with_core_files_enabled_leaves_secrets_in_one() {
         .expect("bash");
     let (mut stdin, mut stdout) = child.stdin.take().zip(child.stdout.take()).expect("pipes");
     stdin.write_all(b"x").expect("it reads");
-    stdout.read_exact(&mut [0]).expect("it is cat by now");
+    stdout.read_exact(&mut [0]).expect("bash has become cat");
     crash(child.id());
     // Unlike a wait for events, a read resumes by itself: only a byte ends it.
     stdin.write_all(b"x").expect("it reads");

@@ -1,4 +1,4 @@
-//! A script that attacks its proxy, and what can be said of both.
+//! A script that attacks its proxy, and measurements of both.
 
 use e2e_tests::DEADLINE;
 use e2e_tests::fixture::Fixture;
@@ -7,19 +7,19 @@ use sandbox::{CommandSpec, Input, OutputChunk};
 
 use crate::protocols::proxy_peak_memory;
 
-/// What the proxy may ever have had resident, in KiB.
+/// The limit on the proxy's peak resident memory, in KiB.
 pub(super) const MOST: u64 = 40 * 1024;
 
-/// What came of an attack.
+/// The result of an attack.
 pub(super) struct Attack {
-    /// What the script printed until it was done.
+    /// The output of the script until `done`.
     pub(super) output: String,
-    /// The most memory, in KiB, that its proxy had at once.
+    /// The peak memory of its proxy, in KiB.
     pub(super) peak: u64,
 }
 
-/// Runs `spec` until it prints `done`; stops it then. Meanwhile another task of the same engine
-/// asks for a page time and again, and must get it.
+/// Runs `spec` until it prints `done`, then stops it. Meanwhile another task of the same engine
+/// requests a page repeatedly, and must receive it.
 pub(super) async fn attack(fixture: &Fixture, spec: CommandSpec) -> Attack {
     Box::pin(watched(fixture, spec)).await
 }
@@ -42,12 +42,12 @@ async fn watched(fixture: &Fixture, spec: CommandSpec) -> Attack {
     command.stop().await;
     let result = execution.await;
     let output = String::from_utf8_lossy(&output).into_owned();
-    assert!(matches!(attacked, Ok(true)), "it was done in time: {output}");
+    assert!(matches!(attacked, Ok(true)), "the attack did not finish in time: {output}");
     assert!(result.expect("the sandbox works").stopped, "{output}");
     Attack { output, peak }
 }
 
-/// Another task, with a proxy of its own.
+/// Another task, with its own proxy.
 async fn neighbour(fixture: &Fixture) {
     let other = Fixture::new().await;
     let ran = other

@@ -1,4 +1,4 @@
-//! Bodies that never end, and one that is a thousand times larger than it looks.
+//! Endless bodies, and a body that decompresses to a thousand times its size.
 
 use e2e_tests::fixture::{Fixture, network_with};
 use e2e_tests::secret::{Secrets, injection, unique};
@@ -49,7 +49,7 @@ echo done; sleep 3600";
         let (length, rest) = attack.output.split_once('\n').expect("a length");
         let length: u64 = length.parse().expect("a number");
         if strict {
-            assert_eq!(length, (1 << 30) + surrogate.len() as u64, "unpacked, to its end");
+            assert_eq!(length, (1 << 30) + surrogate.len() as u64, "the whole body was unpacked");
             assert_eq!(rest, format!("{surrogate}\ndone\n"));
         } else {
             assert!(length < 4 << 20, "the control: {length} bytes on the wire");

@@ -1,5 +1,4 @@
-//! Names without number, clients that are slow on purpose, and as many streams at once as there may
-//! be.
+//! Many server names, deliberately slow clients, and the maximum number of concurrent streams.
 
 use std::time::Duration;
 
@@ -25,8 +24,8 @@ echo done; sleep 3600";
     fixture.close().await;
 }
 
-/// 300 are more than the proxy lets in. It closes each of them, the first at once and the last
-/// after its ten seconds; whoever was there before is served, and whoever comes later.
+/// 300 connections exceed the proxy's limit. It closes all of them, the first at once and the last
+/// after ten seconds; earlier and later clients are served.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_connections_are_closed_and_others_are_served() {
     let fixture = Fixture::new().await;
@@ -44,7 +43,7 @@ echo done; sleep 3600"
     World::shared().forget("after-slow.test");
     let spec = fixture.command("domains: [open.test, after-slow.test]", &["bash", "-c", &script]);
     let releasing = async {
-        // The second event comes only when the attack is over: until then the stream was open.
+        // The second event is sent only after the attack: until then the stream was open.
         while World::shared().seen("after-slow.test").is_empty() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -62,7 +61,7 @@ echo done; sleep 3600"
     fixture.close().await;
 }
 
-/// Opens streams that stay open, then a page beside them, then more streams than there may be.
+/// Opens streams that stay open, then a page in addition, then more streams than permitted.
 const STREAMS: &str = "
 const http2 = require('http2');
 const { execSync } = require('child_process');

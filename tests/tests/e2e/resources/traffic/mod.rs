@@ -1,5 +1,5 @@
-//! Traffic that is meant to wear the proxy out: its memory stays bounded, it goes on to serve, and
-//! other tasks see nothing of it.
+//! Traffic that tries to exhaust the proxy: its memory stays bounded, it continues to serve, and
+//! other tasks are not affected.
 
 mod attack;
 mod bodies;
