@@ -11,13 +11,13 @@ use sandbox::{CommandSpec, ImageSource, ImageTag, Input, Sandbox, SandboxConfig}
 use tempfile::TempDir;
 
 /// An on-demand sandbox, since building needs no proxy.
-struct Workshop {
+struct ImageFixture {
     config: SandboxConfig,
     sandbox: Sandbox,
     _state: TempDir,
 }
 
-impl Workshop {
+impl ImageFixture {
     async fn new(prefix: &str) -> Self {
         let state = tempfile::tempdir().expect("a folder");
         let mut config = fixture::config(state.path());
@@ -83,8 +83,8 @@ fn steps(lines: &[String]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn image_is_built_once_and_rebuilt_when_its_inputs_change() {
-    let workshop = Workshop::new("e2e-image-cache").await;
-    let sandbox = &workshop.sandbox;
+    let fixture = ImageFixture::new("e2e-image-cache").await;
+    let sandbox = &fixture.sandbox;
     let (first, lines) = ensure(sandbox, &stamped("one")).await;
     assert!(steps(&lines) > 0, "the control: a build prints its steps: {lines:?}");
     assert_eq!(run(sandbox, &first, &["cat", "/file"]).await, (0, "one".to_owned()));
@@ -98,28 +98,28 @@ async fn image_is_built_once_and_rebuilt_when_its_inputs_change() {
     let (changed, lines) = ensure(sandbox, &stamped("two")).await;
     assert!(changed != first && steps(&lines) > 0, "{lines:?}");
     assert_eq!(run(sandbox, &changed, &["cat", "/file"]).await, (0, "two".to_owned()));
-    workshop.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn image_above_its_maximum_age_is_rebuilt_with_its_overlay() {
-    let workshop = Workshop::new("e2e-image-age").await;
-    let (tag, _) = ensure(&workshop.sandbox, &stamped("old")).await;
-    let (_, old) = run(&workshop.sandbox, &tag, &["cat", "/stamp"]).await;
-    let rebuilding = workshop.with_age(Duration::ZERO).await;
+    let fixture = ImageFixture::new("e2e-image-age").await;
+    let (tag, _) = ensure(&fixture.sandbox, &stamped("old")).await;
+    let (_, old) = run(&fixture.sandbox, &tag, &["cat", "/stamp"]).await;
+    let rebuilding = fixture.with_age(Duration::ZERO).await;
     let (again, lines) = ensure(&rebuilding, &stamped("old")).await;
     assert_eq!(again, tag, "the name is made from the content");
     assert!(steps(&lines) > 0, "{lines:?}");
     let (_, new) = run(&rebuilding, &again, &["cat", "/stamp"]).await;
     assert_ne!(new, old, "no layer came from the engine's cache, and the overlay is based on the new image");
     rebuilding.shutdown().await.expect("nothing is left");
-    workshop.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn overlay_is_rebuilt_when_its_base_is() {
-    let workshop = Workshop::new("e2e-image-lower").await;
-    let sandbox = &workshop.sandbox;
+    let fixture = ImageFixture::new("e2e-image-lower").await;
+    let sandbox = &fixture.sandbox;
     let (tag, _) = ensure(sandbox, &stamped("lower")).await;
     let tags = sandbox.image_tags(&stamped("lower")).await.expect("tags");
     let repo = tags.repo.expect("it is built here");
@@ -127,48 +127,48 @@ async fn overlay_is_rebuilt_when_its_base_is() {
     let (status, body) = engine::call("DELETE", &format!("/images/{repo}?force=false"), None).await;
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
     let before = engine::json("GET", &format!("/images/{tag}/json"), None).await;
-    let fresh = workshop.with_age(Duration::ZERO).await;
+    let fresh = fixture.with_age(Duration::ZERO).await;
     let (again, _) = ensure(&fresh, &stamped("lower")).await;
     let after = engine::json("GET", &format!("/images/{again}/json"), None).await;
     assert_ne!(before["Id"], after["Id"]);
     fresh.shutdown().await.expect("nothing is left");
-    workshop.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_requests_for_one_image_build_it_once() {
-    let workshop = Workshop::new("e2e-image-once").await;
-    let other = workshop.with_age(workshop.config.max_image_age).await;
+    let fixture = ImageFixture::new("e2e-image-once").await;
+    let other = fixture.with_age(fixture.config.max_image_age).await;
     let source = stamped("once");
     let ((first, one), (second, two)) =
-        tokio::join!(ensure(&workshop.sandbox, &source), ensure(&other, &source));
+        tokio::join!(ensure(&fixture.sandbox, &source), ensure(&other, &source));
     assert_eq!(first, second);
     assert_eq!([&one, &two].iter().filter(|lines| steps(lines) > 0).count(), 1, "{one:?}\n{two:?}");
     other.shutdown().await.expect("nothing is left");
-    workshop.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn different_images_are_built_concurrently() {
-    let workshop = Workshop::new("e2e-image-many").await;
-    let sandbox = &workshop.sandbox;
+    let fixture = ImageFixture::new("e2e-image-many").await;
+    let sandbox = &fixture.sandbox;
     let sources: Vec<ImageSource> = (0..6).map(|number| stamped(&format!("many-{number}"))).collect();
     let built = futures_util::future::join_all(sources.iter().map(|source| ensure(sandbox, source))).await;
     for (number, (tag, lines)) in built.iter().enumerate() {
         assert!(steps(lines) > 0, "{number}: {lines:?}");
         assert_eq!(run(sandbox, tag, &["cat", "/file"]).await, (0, format!("many-{number}")));
     }
-    workshop.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_build_shows_its_output() {
-    let workshop = Workshop::new("e2e-image-fails").await;
+    let fixture = ImageFixture::new("e2e-image-fails").await;
     let dockerfile =
         format!("FROM {}\nRUN echo before; echo the-reason >&2; exit 3\n", Setting::of_this_run().image);
     let mut lines = Vec::new();
     let source = ImageSource::build(dockerfile, BTreeMap::new());
-    let error = workshop
+    let error = fixture
         .sandbox
         .ensure_image(ImageRequest::new(&source).on_line(|line| lines.push(line.to_owned())))
         .await
@@ -177,27 +177,27 @@ async fn failed_build_shows_its_output() {
     assert!(error.contains("before") && error.contains("the-reason"), "{error}");
     assert!(lines.iter().any(|line| line.contains("the-reason")), "{lines:?}");
     let missing = ImageSource::existing("localhost/no-such-image:latest");
-    let error = workshop.sandbox.ensure_image(&missing).await.unwrap_err().to_string();
+    let error = fixture.sandbox.ensure_image(&missing).await.unwrap_err().to_string();
     assert!(error.contains("localhost/no-such-image:latest"), "{error}");
-    workshop.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn image_with_only_a_static_program_runs() {
-    let workshop = Workshop::new("e2e-image-scratch").await;
+    let fixture = ImageFixture::new("e2e-image-scratch").await;
     let probe = std::fs::read(&Setting::of_this_run().probe).expect("the probe");
     let dockerfile = "FROM scratch\nCOPY probe /probe\nENTRYPOINT [\"/not/this\"]\n";
     let source = ImageSource::build(dockerfile, files(&[("probe", &probe)]));
-    let (tag, _) = ensure(&workshop.sandbox, &source).await;
-    let (code, printed) = run(&workshop.sandbox, &tag, &["/probe", "addresses"]).await;
+    let (tag, _) = ensure(&fixture.sandbox, &source).await;
+    let (code, printed) = run(&fixture.sandbox, &tag, &["/probe", "addresses"]).await;
     assert!(code == 0 && printed.contains("\"outcome\""), "{code} {printed}");
-    workshop.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn saved_image_is_loaded_and_not_rebuilt() {
-    let workshop = Workshop::new("e2e-image-save").await;
-    let sandbox = &workshop.sandbox;
+    let fixture = ImageFixture::new("e2e-image-save").await;
+    let sandbox = &fixture.sandbox;
     let (tag, _) = ensure(sandbox, &stamped("saved")).await;
     let (_, stamp) = run(sandbox, &tag, &["cat", "/stamp"]).await;
     sandbox.shutdown().await.expect("nothing is left");
@@ -220,7 +220,7 @@ async fn saved_image_is_loaded_and_not_rebuilt() {
     let (again, lines) = ensure(sandbox, &stamped("saved")).await;
     assert_eq!((&again, lines.len()), (&tag, 0), "{lines:?}");
     assert_eq!(run(sandbox, &again, &["cat", "/stamp"]).await, (0, stamp));
-    workshop.close().await;
+    fixture.close().await;
 }
 
 /// The images of proxies of the sandbox's prefix.

@@ -111,15 +111,15 @@ impl Waiting {
     async fn attack(&self, targets: &Value, capabilities: &[&str]) -> Table {
         let place =
             json!({"netns": {"nsmode": "container", "value": self.fact("/Id")}, "cap_add": capabilities});
-        Table::of(targets, &place).await
+        Table::collect(targets, &place).await
     }
 
     /// The same from a plain container on the proxy's egress network.
-    async fn beside(&self, targets: &Value) -> Table {
+    async fn attack_from_egress_network(&self, targets: &Value) -> Table {
         let (egress, _) = &self.networks()[1];
         let networks = json!({egress: {}});
         let place = json!({"netns": {"nsmode": "bridge"}, "Networks": networks, "networks": networks});
-        Table::of(targets, &place).await
+        Table::collect(targets, &place).await
     }
 }
 
@@ -128,7 +128,7 @@ impl Waiting {
 struct Table(BTreeMap<String, Vec<String>>);
 
 impl Table {
-    async fn of(targets: &Value, place: &Value) -> Self {
+    async fn collect(targets: &Value, place: &Value) -> Self {
         let script = [engine::WITHOUT_FILTER, &TABLE.replace("TARGETS", &targets.to_string())].concat();
         let mut spec = json!({"image": Setting::of_this_run().clients_image, "entrypoint": [], "user": "65534:65534",
             "command": ["python3", "-c", script], "cap_drop": ["ALL"], "no_new_privileges": true});
@@ -202,11 +202,11 @@ async fn proxy_reaches_public_hosts_and_no_host_private_network_or_other_proxy()
 
     // The other proxy does not respond to neighbours either, as long as it has its filter.
     second.attack(&json!([["origin", ORIGIN, 443]]), &["NET_ADMIN"]).await;
-    let beside = first.beside(&targets).await;
+    let outside = first.attack_from_egress_network(&targets).await;
     // In its own network, after a privileged process has removed the filter.
     let unfiltered = first.attack(&targets, &["NET_ADMIN"]).await;
     assert!(unfiltered.any("filter", "removed"), "{unfiltered:?}");
-    for control in [&beside, &unfiltered] {
+    for control in [&outside, &unfiltered] {
         for name in forbidden() {
             assert!(control.any(name, "sent"), "{name}: {control:?}");
         }
@@ -214,10 +214,10 @@ async fn proxy_reaches_public_hosts_and_no_host_private_network_or_other_proxy()
             assert!(control.any(name, "reached"), "{name}: {control:?}");
         }
         // Otherwise each proxy has its own bridge.
-        let is_beside = first.networks()[1].0 == second.networks()[1].0;
-        assert!(!is_beside || control.any("other_proxy", "reached"), "{control:?}");
+        let is_shared = first.networks()[1].0 == second.networks()[1].0;
+        assert!(!is_shared || control.any("other_proxy", "reached"), "{control:?}");
     }
-    assert!(sink.count() > 0, "{beside:?}");
+    assert!(sink.count() > 0, "{outside:?}");
     tokio::join!(first.end(), second.end());
     first_bed.close().await;
     second_bed.close().await;

@@ -13,7 +13,7 @@ use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn command_has_its_own_kernel_streams_and_exit_code() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let script = "dmesg | grep -c 'Starting gVisor'; cat /proc/version; cat; echo complaint >&2; exit 3";
     let command = fixture.sandbox.create_command(spec(&fixture, script)).expect("a good command");
@@ -31,7 +31,7 @@ async fn command_has_its_own_kernel_streams_and_exit_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time_limit_ends_a_command_ignoring_signals() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let script = "trap '' TERM INT; setsid sleep 300 & echo before; while true; do sleep 300; done";
     let spec = spec(&fixture, script)
@@ -50,7 +50,7 @@ async fn time_limit_ends_a_command_ignoring_signals() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mounts_are_as_requested() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let [kept, shared] = ["kept", "shared"].map(|name| {
         let folder = fixture.folder().join(name);
@@ -76,7 +76,7 @@ async fn mounts_are_as_requested() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn demanded_gvisor_is_used_and_other_runtimes_are_refused() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     assert_eq!(run(&fixture, "echo ran").await.stdout, "ran\n");
     for other in [Runtime::Crun, Runtime::Runc, Runtime::Krun] {

@@ -10,7 +10,7 @@ use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_warns_and_its_trial_run_succeeds() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let setting = Setting::of_this_run();
     let output = Command::new(&setting.sandbox_bin)

@@ -24,7 +24,7 @@ async fn run(executor: &Executor, command: &str) -> ExecResult {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_run_unprivileged_and_start_processes() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
     let line = "id -u; for i in 1 2 3; do (bash -c \"exit $i\"; echo $?) & done; wait; exit 7";
@@ -40,7 +40,7 @@ async fn commands_run_unprivileged_and_start_processes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn timeout_ends_a_command_and_keeps_its_output() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
     let line = "setsid sleep 300 & echo started; sleep 300";
@@ -57,7 +57,7 @@ async fn timeout_ends_a_command_and_keeps_its_output() {
 /// is affected.
 #[tokio::test(flavor = "multi_thread")]
 async fn command_killing_the_supervisor_ends_its_container_and_the_next_gets_a_new_one() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
     let killed = executor.execute("kill -9 1; sleep 60", ExecOptions::default()).await;
@@ -70,7 +70,7 @@ async fn command_killing_the_supervisor_ends_its_container_and_the_next_gets_a_n
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gvisor_engine_without_the_demand_is_refused() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let executor = executor(&fixture, Isolation::untrusted());
     let error = executor

@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use e2e_tests::setting::Setting;
 
 /// While the lock is held, the engine has its hook.
-pub(super) fn stays() -> File {
+pub(super) fn keep() -> File {
     let lock = lock();
     lock.lock_shared().expect("a lock of the run");
     lock
 }
 
 /// While this is held, the engine has no hook.
-pub(super) struct Gone {
+pub(super) struct Removed {
     _alone: File,
 }
 
-impl Gone {
-    pub(super) fn now() -> Self {
+impl Removed {
+    pub(super) fn new() -> Self {
         let alone = lock();
         alone.lock().expect("a lock of the run");
         fs::rename(hook(), aside()).expect("the engine's hook");
@@ -26,7 +26,7 @@ impl Gone {
     }
 }
 
-impl Drop for Gone {
+impl Drop for Removed {
     fn drop(&mut self) {
         fs::rename(aside(), hook()).expect("the engine's hook");
     }

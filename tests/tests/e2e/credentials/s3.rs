@@ -64,7 +64,7 @@ fn python(script: &str, arguments: &[&str]) -> Vec<String> {
     program.chain(arguments.iter().copied()).map(str::to_owned).collect()
 }
 
-fn words(command: &[String]) -> Vec<&str> {
+fn as_strs(command: &[String]) -> Vec<&str> {
     command.iter().map(String::as_str).collect()
 }
 
@@ -109,7 +109,7 @@ fn assert_only_the_real_key_was_sent(server: &S3, bucket: &str, secrets: &Prepar
 async fn with_surrogates(region: &'static str, command: &[String], steps: usize) {
     let (fixture, server) = (Fixture::new().await, S3::start(region, false));
     let secrets = surrogates(&server);
-    let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &words(command))).await;
+    let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &as_strs(command))).await;
     assert_only_the_real_key_was_sent(&server, "bucket", &secrets, &ran);
     assert_good(&ran, steps);
     let signed = format!("[region: {region}]");
@@ -141,7 +141,7 @@ async fn client_signing_chunks_and_trailers_works_with_the_surrogate_only() {
     ] {
         let script = format!("import boto3; boto3.client('s3').create_bucket(Bucket='{bucket}')\n{CHUNKS}");
         let command = python(&script, &[bucket, sizes[0], sizes[1]]);
-        let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &words(&command))).await;
+        let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &as_strs(&command))).await;
         assert_eq!(ran.code, 0, "{sizes:?}: {}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
         assert_only_the_real_key_was_sent(&server, bucket, &secrets, &ran);
     }
@@ -156,13 +156,13 @@ async fn session_token_of_a_temporary_key_never_enters_the_container() {
     for (bucket, command, steps) in
         [("bucket", command_line("bucket", SMALLER), 7), ("python", python(BOTO3, &["python", SMALLER]), 18)]
     {
-        let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &words(&command))).await;
+        let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &as_strs(&command))).await;
         assert_only_the_real_key_was_sent(&server, bucket, &secrets, &ran);
         assert_good(&ran, steps);
     }
     let create = "import boto3; boto3.client('s3').create_bucket(Bucket='chunks')";
     let command = python(&format!("{create}\n{CHUNKS}"), &["chunks", "1000000", "70001"]);
-    let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &words(&command))).await;
+    let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &as_strs(&command))).await;
     assert_eq!(ran.code, 0, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     fixture.close().await;
 }
@@ -175,9 +175,9 @@ async fn control_real_key_in_the_container_works_without_the_signer() {
         ("eu-west-3", true, python(BOTO3, &["bucket", SMALLER]), 18),
     ] {
         let server = S3::start(region, temporary);
-        assert_good(&fixture.run_spec(unmasked(&fixture, &server, &words(&command))).await, steps);
+        assert_good(&fixture.run_spec(unmasked(&fixture, &server, &as_strs(&command))).await, steps);
         let command = python(CHUNKS, &["bucket", "1000000", "70001"]);
-        let ran = fixture.run_spec(unmasked(&fixture, &server, &words(&command))).await;
+        let ran = fixture.run_spec(unmasked(&fixture, &server, &as_strs(&command))).await;
         assert_eq!(ran.code, 0, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     }
     fixture.close().await;
@@ -191,7 +191,7 @@ async fn control_surrogate_without_the_signer_is_refused() {
         let secrets = surrogates(&server);
         let script = "import boto3; boto3.client('s3').list_buckets()";
         let listing = python(script, &[]);
-        let without = masked(&fixture, &server, &secrets, &words(&listing)).network(network(POLICY));
+        let without = masked(&fixture, &server, &secrets, &as_strs(&listing)).network(network(POLICY));
         let refused = fixture.run_spec(without).await;
         let named = [
             "InvalidAccessKeyId",

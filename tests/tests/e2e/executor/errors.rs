@@ -7,9 +7,9 @@ use sandbox::{ContainerError, EngineAddress, ImageSource, Isolation, Mount, Netw
 
 use super::fixture::{config, executor};
 
-async fn failure(fixture: &Fixture, config: ExecutorConfig, words: &[&str]) -> SandboxError {
+async fn failure(fixture: &Fixture, config: ExecutorConfig, command: &[&str]) -> SandboxError {
     executor(fixture, config)
-        .execute(words.to_vec(), ExecOptions::default())
+        .execute(command.to_vec(), ExecOptions::default())
         .await
         .expect_err("it cannot be executed")
 }

@@ -13,7 +13,7 @@ use sandbox::{ImageSource, ImageTag, Network, NetworkSandboxConfig, Sandbox};
 use tempfile::TempDir;
 
 /// A separate sandbox with its own state folder.
-pub(super) struct Yard {
+pub(super) struct BuildFixture {
     pub(super) sandbox: Sandbox,
     folder: TempDir,
 }
@@ -29,7 +29,7 @@ pub(super) struct Built {
     pub(super) log: String,
 }
 
-impl Yard {
+impl BuildFixture {
     pub(super) async fn new(prefix: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = fixture::config(&folder.path().join("state"));

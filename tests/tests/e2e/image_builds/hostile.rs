@@ -4,11 +4,11 @@ use e2e_tests::assert_held;
 use e2e_tests::world::World;
 use sandbox::{ImageSource, Network};
 
-use super::fixture::{Yard, permitting, probe};
+use super::fixture::{BuildFixture, permitting, probe};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn instructions_executed_outside_the_sandbox_are_refused() {
-    let yard = Yard::new("e2e-build-hostile").await;
+    let fixture = BuildFixture::new("e2e-build-hostile").await;
     for network in [permitting("domains: [open.test]"), Network::Disabled] {
         for (steps, expected) in [
             ("ADD http://open.test/hostile-add /x\n", "ADD"),
@@ -24,7 +24,7 @@ async fn instructions_executed_outside_the_sandbox_are_refused() {
         ] {
             // Parsers differ in how a comment splits a step: the rest is a step of its own or is
             // refused.
-            let built = yard.build(network.clone(), steps).await;
+            let built = fixture.build(network.clone(), steps).await;
             match built.tag {
                 Err(error) => {
                     assert!(error.contains(expected) || expected == "not an instruction", "{steps}: {error}");
@@ -36,35 +36,35 @@ async fn instructions_executed_outside_the_sandbox_are_refused() {
     let seen = World::shared().seen("open.test");
     assert_held!(!seen.iter().any(|request| request.target.contains("hostile")), "{seen:?}");
 
-    let control = yard.build(Network::Unrestricted, "ADD http://open.test/control-add /x\n").await;
+    let control = fixture.build(Network::Unrestricted, "ADD http://open.test/control-add /x\n").await;
     control.succeeded();
     let seen = World::shared().seen("open.test");
     assert!(
         seen.iter().any(|request| request.target == "/control-add"),
         "the control: outside the sandbox the engine downloads it: {seen:?}"
     );
-    yard.close().await;
+    fixture.close().await;
 }
 
 /// Triggers of an image run in builds on it, and also in the overlay on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn onbuild_triggers_reach_nothing() {
-    let yard = Yard::new("e2e-build-trigger").await;
+    let fixture = BuildFixture::new("e2e-build-trigger").await;
     let trigger = "COPY probe /probe\nONBUILD RUN chmod 755 /probe; echo outcome $(/probe tcp 203.0.113.254 9); echo interfaces $(grep -c : /proc/net/dev)\n";
-    let built = yard.build(Network::Unrestricted, trigger).await;
+    let built = fixture.build(Network::Unrestricted, trigger).await;
     built.succeeded();
     // The overlay was built on the image, so the trigger has run there.
     let outcome = built.output.lines().find(|line| line.starts_with("outcome {"));
     let outcome = outcome.expect("the trigger ran");
     assert_held!(outcome.contains("\"blocked\""), "{}", built.output);
     assert_held!(built.output.contains("interfaces 1\n"), "loopback alone: {}", built.output);
-    yard.close().await;
+    fixture.close().await;
 }
 
 /// Files of the context cannot replace the folder of authorities, and a step cannot write there.
 #[tokio::test(flavor = "multi_thread")]
 async fn stage_named_like_the_authorities_changes_nothing() {
-    let yard = Yard::new("e2e-build-stage").await;
+    let fixture = BuildFixture::new("e2e-build-stage").await;
     let image = &e2e_tests::setting::Setting::of_this_run().clients_image;
     let dockerfile = format!(
         "FROM {image} AS sandbox-trust\nRUN echo not the authorities > /bundle.pem\nFROM {image}\n\
@@ -72,6 +72,6 @@ async fn stage_named_like_the_authorities_changes_nothing() {
         std::process::id()
     );
     let source = ImageSource::build(dockerfile, probe()).with_network(permitting("domains: [open.test]"));
-    yard.build_source(source).await.succeeded();
-    yard.close().await;
+    fixture.build_source(source).await.succeeded();
+    fixture.close().await;
 }

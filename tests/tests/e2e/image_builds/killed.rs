@@ -8,11 +8,11 @@ use e2e_tests::{DEADLINE, engine};
 use sandbox::Network;
 use serde_json::Value;
 
-use super::fixture::{Yard, permitting};
+use super::fixture::{BuildFixture, permitting};
 use crate::executor::fixture::marker;
 
-/// The processes of this machine, which the engine shares, whose command line is `words`.
-fn processes(words: &str) -> Vec<u32> {
+/// The processes of this machine, which the engine shares, whose command line is `command_line`.
+fn processes(command_line: &str) -> Vec<u32> {
     let Ok(entries) = Path::new("/proc").read_dir() else {
         return Vec::new();
     };
@@ -20,7 +20,7 @@ fn processes(words: &str) -> Vec<u32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid: &u32| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).replace('\0', " ").trim() == words
+            String::from_utf8_lossy(&line).replace('\0', " ").trim() == command_line
         })
         .collect()
 }
@@ -54,10 +54,10 @@ async fn working_containers() -> BTreeSet<String> {
 
 /// Starts a build with the step `run`, which sleeps for `mark` seconds, and drops it while it
 /// sleeps. Like a kill of the owner, the drop closes the connections.
-async fn dropped(yard: &Yard, network: Network, run: &str, mark: &str) {
+async fn dropped(fixture: &BuildFixture, network: Network, run: &str, mark: &str) {
     let steps = format!("RUN {run}\n");
     let sleep = format!("sleep {mark}");
-    let building = yard.build(network, &steps);
+    let building = fixture.build(network, &steps);
     tokio::select! {
         built = building => panic!("the build ended early: {built:?}"),
         () = until("the step runs", || !processes(&sleep).is_empty()) => {}
@@ -66,39 +66,39 @@ async fn dropped(yard: &Yard, network: Network, run: &str, mark: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_end_with_their_owner_and_leave_nothing() {
-    let yard = Yard::new("e2e-build-killed").await;
+    let fixture = BuildFixture::new("e2e-build-killed").await;
     for (network, mark) in [(permitting("domains: [open.test]"), marker(51)), (Network::Disabled, marker(52))]
     {
-        dropped(&yard, network, &format!("(sleep {mark}1 &) ; sleep {mark}"), &mark).await;
+        dropped(&fixture, network, &format!("(sleep {mark}1 &) ; sleep {mark}"), &mark).await;
         until("the steps are gone", || {
             processes(&format!("sleep {mark}")).is_empty() && processes(&format!("sleep {mark}1")).is_empty()
         })
         .await;
     }
     // Leftovers are labelled, and a shutdown or the next sweep removes them.
-    yard.sandbox.shutdown().await.expect("nothing is left");
+    fixture.sandbox.shutdown().await.expect("nothing is left");
     let ours = working_containers().await;
     let begun = Instant::now();
     while !ours.is_disjoint(&working_containers().await) {
         assert!(begun.elapsed() < DEADLINE, "the engine keeps the container of the build");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    yard.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn control_step_outside_the_sandbox_outlives_its_client() {
-    let yard = Yard::new("e2e-build-goes-on").await;
+    let fixture = BuildFixture::new("e2e-build-goes-on").await;
     let (mark, end) = (marker(53), marker(54));
     let step = format!("sleep {mark}; for i in $(seq 20); do sleep 0.1; done; sleep {end}");
-    dropped(&yard, Network::Unrestricted, &step, &mark).await;
+    dropped(&fixture, Network::Unrestricted, &step, &mark).await;
     // The engine notices at once that its client is gone, but the step continues to its end.
     end_all(&mark);
     let sleep = format!("sleep {end}");
     until("the control: it continues", || !processes(&sleep).is_empty()).await;
     end_all(&end);
     until("the step is gone", || processes(&sleep).is_empty()).await;
-    yard.close().await;
+    fixture.close().await;
 }
 
 /// Ends the processes that sleep for `mark` seconds.

@@ -7,15 +7,15 @@ use e2e_tests::setting::Setting;
 use sandbox::Network;
 use serde_json::json;
 
-use super::fixture::{Yard, permitting};
+use super::fixture::{BuildFixture, permitting};
 
 /// The host's address on the link to the test network.
 const HOST: &str = "203.0.113.254";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn step_reaches_permitted_hosts_and_every_request_is_logged() {
-    let yard = Yard::new("e2e-build-reach").await;
-    let built = yard
+    let fixture = BuildFixture::new("e2e-build-reach").await;
+    let built = fixture
         .build(
             permitting("domains: [open.test]"),
             "RUN curl -sS https://open.test/ && curl -sS http://open.test/plain && \\\n    \
@@ -38,7 +38,7 @@ async fn step_reaches_permitted_hosts_and_every_request_is_logged() {
     ] {
         assert!(built.log.contains(line), "{line}: {}", built.log);
     }
-    yard.close().await;
+    fixture.close().await;
 }
 
 /// Tries the host's services, the bridges' addresses and names, with one line of output each.
@@ -64,12 +64,12 @@ fn answered(output: &str, address: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn step_reaches_nothing_else() {
-    let yard = Yard::new("e2e-build-closed").await;
+    let fixture = BuildFixture::new("e2e-build-closed").await;
     let service = HostService::start();
     let attempts = attempts(service.port());
     for network in [permitting("domains: [open.test]"), Network::Disabled] {
         let is_sandboxed = network != Network::Disabled;
-        let built = yard.build(network, &attempts).await;
+        let built = fixture.build(network, &attempts).await;
         built.succeeded();
         let output = &built.output;
         for address in [HOST, "10.88.0.1"] {
@@ -84,7 +84,7 @@ async fn step_reaches_nothing_else() {
         assert_eq!(!built.log.is_empty(), is_sandboxed, "{}", built.log);
     }
 
-    let control = yard.build(Network::Unrestricted, &attempts).await;
+    let control = fixture.build(Network::Unrestricted, &attempts).await;
     control.succeeded();
     for address in ["127.0.0.1", HOST, "dns"] {
         assert!(
@@ -93,16 +93,16 @@ async fn step_reaches_nothing_else() {
             control.output
         );
     }
-    yard.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn step_without_a_network_fails_to_resolve_hosts() {
-    let yard = Yard::new("e2e-build-none").await;
-    let built = yard.build(Network::Disabled, "RUN curl -sS --max-time 20 https://open.test/\n").await;
+    let fixture = BuildFixture::new("e2e-build-none").await;
+    let built = fixture.build(Network::Disabled, "RUN curl -sS --max-time 20 https://open.test/\n").await;
     assert!(built.error().contains("Could not resolve host"), "{built:?}");
     assert_eq!(built.log, "");
-    yard.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,7 @@ async fn steps_cannot_open_foreign_sockets_or_user_namespaces() {
         try: socket.socket(family, kind, protocol); print(name, \"open\")\n    \
         except OSError as error: print(name, error.errno)'; \
         unshare -U true && echo namespace open; grep CapBnd /proc/self/status; true";
-    let yard = Yard::new("e2e-build-kernel").await;
+    let fixture = BuildFixture::new("e2e-build-kernel").await;
     let files = [("attempts.sh".to_owned(), format!("#!/bin/sh\n{attempts}\n").into_bytes())].into();
     for network in [Network::Disabled, Network::Unrestricted] {
         let dockerfile = format!(
@@ -124,7 +124,7 @@ async fn steps_cannot_open_foreign_sockets_or_user_namespaces() {
             network == Network::Disabled,
         );
         let source = sandbox::ImageSource::build(dockerfile, std::collections::BTreeMap::clone(&files));
-        let built = yard.build_source(source.with_network(network)).await;
+        let built = fixture.build_source(source.with_network(network)).await;
         built.succeeded();
         assert_held!(!built.output.contains(" open"), "{}", built.output);
         assert!(built.output.contains("vsock "), "{}", built.output);
@@ -139,5 +139,5 @@ async fn steps_cannot_open_foreign_sockets_or_user_namespaces() {
         control.contains("xfrm open") && control.contains("namespace open"),
         "the control: the engine's own filter allows them: {control}"
     );
-    yard.close().await;
+    fixture.close().await;
 }

@@ -6,12 +6,12 @@ use e2e_tests::assert_held;
 use e2e_tests::engine;
 use sandbox::{CommandSpec, ImageSource, Input, Network};
 
-use super::fixture::{Yard, permitting};
+use super::fixture::{BuildFixture, permitting};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_many_kinds_trust_the_proxy() {
-    let yard = Yard::new("e2e-build-clients").await;
-    let built = yard
+    let fixture = BuildFixture::new("e2e-build-clients").await;
+    let built = fixture
         .build(
             permitting("domains: [open.test, git.test, pypi.test]"),
             "RUN wget -qO- https://open.test/wget\n\
@@ -30,28 +30,28 @@ async fn clients_of_many_kinds_trust_the_proxy() {
     assert!(built.output.contains("hello"), "{}", built.output);
     // Steps that the author did not write are not shown.
     assert!(!built.output.contains("sandbox-trust"), "{}", built.output);
-    yard.close().await;
+    fixture.close().await;
 }
 
 /// A package whose installation regenerates the bundle of authorities can be installed, since
 /// nothing is mounted over the bundle.
 #[tokio::test(flavor = "multi_thread")]
 async fn authorities_of_the_image_can_be_regenerated() {
-    let yard = Yard::new("e2e-build-update").await;
-    let built = yard
+    let fixture = BuildFixture::new("e2e-build-update").await;
+    let built = fixture
         .build(
             permitting("domains: [open.test]"),
             "RUN update-ca-certificates --fresh && curl -sS -o /dev/null https://open.test/\n",
         )
         .await;
     built.succeeded();
-    yard.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn image_contains_nothing_of_the_sandbox() {
-    let yard = Yard::new("e2e-build-clean").await;
-    let built = yard
+    let fixture = BuildFixture::new("e2e-build-clean").await;
+    let built = fixture
         .build(
             permitting("domains: [open.test]"),
             "RUN curl -sS https://open.test/ > /page && sed -n 3p $SSL_CERT_FILE | rev && touch /dev/sandbox-trust/x || echo read-only\n\
@@ -87,15 +87,15 @@ async fn image_contains_nothing_of_the_sandbox() {
     let (files, found) = search(tag.as_str(), &["sandbox-trust", &line, "10.199."]).await;
     assert!(files.iter().any(|file| file == "page"), "the control: {files:?}");
     assert_held!(found.is_empty(), "{found:?}");
-    let (code, _) = run(&yard, tag, &["test", "-e", "/dev/sandbox-trust"]).await;
+    let (code, _) = run(&fixture, tag, &["test", "-e", "/dev/sandbox-trust"]).await;
     assert_eq!(code, 1);
 
     // The control: the search finds a copy of the authorities.
     let copied =
-        yard.build(permitting("domains: [open.test]"), "RUN cp -r /dev/sandbox-trust /copied\n").await;
+        fixture.build(permitting("domains: [open.test]"), "RUN cp -r /dev/sandbox-trust /copied\n").await;
     let (_, found) = search(copied.succeeded().as_str(), &[&line]).await;
     assert!(!found.is_empty(), "the control: a copy is found");
-    yard.close().await;
+    fixture.close().await;
 }
 
 /// The files of the last layers of an image, and those whose name or content has one of `needles`.
@@ -131,9 +131,9 @@ async fn search(tag: &str, needles: &[&str]) -> (Vec<String>, Vec<String>) {
     (files, found)
 }
 
-async fn run(yard: &Yard, image: &sandbox::ImageTag, command: &[&str]) -> (i64, String) {
+async fn run(fixture: &BuildFixture, image: &sandbox::ImageTag, command: &[&str]) -> (i64, String) {
     let spec = CommandSpec::new("built", image.clone(), command.iter().copied());
-    let command = yard.sandbox.create_command(spec).expect("a good command");
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let result = command.execute(Input::Empty).await.expect("the sandbox works");
     (result.exit_code, String::from_utf8_lossy(&result.stdout).into_owned())
 }
@@ -142,7 +142,7 @@ async fn run(yard: &Yard, image: &sandbox::ImageTag, command: &[&str]) -> (i64, 
 /// from the engine's cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn allowlist_is_part_of_the_image_name() {
-    let yard = Yard::new("e2e-build-tags").await;
+    let fixture = BuildFixture::new("e2e-build-tags").await;
     let source = || ImageSource::build("FROM scratch\nCOPY probe /probe\n", super::fixture::probe());
     let mut tags = Vec::new();
     for network in [
@@ -151,11 +151,11 @@ async fn allowlist_is_part_of_the_image_name() {
         permitting("domains: [b.test]"),
         Network::Unrestricted,
     ] {
-        let built = yard.build_source(source().with_network(network)).await;
+        let built = fixture.build_source(source().with_network(network)).await;
         tags.push(built.succeeded().clone());
     }
     tags.sort();
     tags.dedup();
     assert_eq!(tags.len(), 4);
-    yard.close().await;
+    fixture.close().await;
 }

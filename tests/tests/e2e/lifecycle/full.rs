@@ -33,20 +33,20 @@ impl Disk {
     }
 
     /// Its path in the namespace of the test.
-    fn here(&self) -> PathBuf {
+    fn local_path(&self) -> PathBuf {
         let path = self.path().strip_prefix("/").expect("an absolute path");
         PathBuf::from(format!("/proc/{}/root", self.engine.pid)).join(path)
     }
 
     /// A program in the engine's mount namespace.
-    fn beside_the_engine(&self, program: &str) -> Command {
+    fn in_engine_namespace(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.engine.pid.to_string(), "--mount", "--", program]);
         command
     }
 
     fn mount(&self, arguments: &[&str]) {
-        let mut mount = self.beside_the_engine("mount");
+        let mut mount = self.in_engine_namespace("mount");
         let status = mount.args(arguments).arg(self.path()).status();
         assert!(status.expect("nsenter").success(), "mount {arguments:?}");
     }
@@ -58,7 +58,7 @@ impl Disk {
     /// The `sandbox` command in the engine's mount namespace, with its state on the disk.
     fn sandbox(&self, project: &Project, arguments: &[&str]) -> Ended {
         let outer = project.sandbox(arguments);
-        let mut command = self.beside_the_engine("sh");
+        let mut command = self.in_engine_namespace("sh");
         command
             .args(["-c", "cd \"$0\" && exec \"$@\""])
             .arg(project.path())
@@ -75,7 +75,7 @@ impl Disk {
     }
 
     fn session(&self) -> SessionMetadata {
-        let folder = self.here().join("session");
+        let folder = self.local_path().join("session");
         let text = fs::read_to_string(folder.join("context.json")).expect("a session");
         serde_json::from_str::<serde_json::Value>(&text).expect("whole JSON");
         let store = SessionStore::open(folder, "agent").expect("a session folder");
@@ -86,7 +86,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let folder = self.path().to_owned();
-        let _ = self.beside_the_engine("umount").arg("--lazy").arg(folder).status();
+        let _ = self.in_engine_namespace("umount").arg("--lazy").arg(folder).status();
     }
 }
 
@@ -138,7 +138,7 @@ async fn agent_on_a_full_disk_leaves_a_session_and_resumes_with_free_space() {
 async fn run_on_a_full_disk_reports_the_cause_and_leaves_nothing() {
     let prefix = "e2e-full-run";
     let (disk, project) = (Disk::new(), Project::with_prefix(prefix));
-    let filling = disk.here().join("fill");
+    let filling = disk.local_path().join("fill");
     // Fails once the disk is full, as intended.
     let filled = fs::write(&filling, vec![0; 4 << 20]);
     assert!(filled.is_err(), "the disk is small");

@@ -36,7 +36,7 @@ impl Calls {
             .post_stop(hook("post_stop"))
     }
 
-    fn so_far(&self) -> Vec<&'static str> {
+    fn recorded(&self) -> Vec<&'static str> {
         self.0.lock().expect("no panic").clone()
     }
 }
@@ -47,16 +47,16 @@ async fn hooks_are_called_once_in_order() {
     let (runs, run, calls) = (fixture.sandbox.runs(), name("hooked"), Calls::default());
     let spec = spec(&fixture, "hooked", "echo '>> init complete'; exit 0");
     runs.create(spec, calls.hooks("")).await.expect("a good run");
-    assert_eq!(calls.so_far(), ["pre_start"]);
+    assert_eq!(calls.recorded(), ["pre_start"]);
     runs.start(&run).await.expect("a good run");
-    assert_eq!(calls.so_far(), ["pre_start", "post_start"]);
+    assert_eq!(calls.recorded(), ["pre_start", "post_start"]);
     for _ in 0..2 {
         assert!(runs.wait_until_ready(&run, LONG).await.expect("logs").is_ready());
     }
-    assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready"]);
+    assert_eq!(calls.recorded(), ["pre_start", "post_start", "post_ready"]);
     runs.wait_for_exit(&run, LONG).await.expect("an end");
     stop(&fixture, "hooked").await;
-    assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready", "post_stop"]);
+    assert_eq!(calls.recorded(), ["pre_start", "post_start", "post_ready", "post_stop"]);
     fixture.close().await;
 }
 
@@ -71,7 +71,7 @@ async fn failing_hook_after_the_launch_is_reported_without_a_rollback() {
     assert!(chain(&error).contains(&expected), "{}", chain(&error));
     assert!(exists("complains").await);
     stop(&fixture, "complains").await;
-    assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready", "post_stop"]);
+    assert_eq!(calls.recorded(), ["pre_start", "post_start", "post_ready", "post_stop"]);
     fixture.close().await;
 }
 
@@ -106,13 +106,19 @@ async fn run_cannot_be_stopped_during_its_launch() {
 
 /// Launches a run that must fail, with `failing` among its hooks or for another reason. Nothing may
 /// be left, and its name is available.
-async fn fails(fixture: &Fixture, spec: RunSpec, failing: &'static str, expected: &str, called: &[&str]) {
+async fn assert_launch_fails(
+    fixture: &Fixture,
+    spec: RunSpec,
+    failing: &'static str,
+    expected: &str,
+    called: &[&str],
+) {
     let (runs, run, calls) = (fixture.sandbox.runs(), spec.name().clone(), Calls::default());
     let spec = spec.network(fixture::network("domains: [open.test]"));
     let error = runs.run(spec.clone(), calls.hooks(failing)).await.expect_err("it fails");
     let text = chain(&error);
     assert!(text.contains(expected), "{text}");
-    assert_eq!(calls.so_far(), called, "{text}");
+    assert_eq!(calls.recorded(), called, "{text}");
     assert!(!exists(run.as_str()).await, "{text}");
     assert_eq!(networks(run.as_str()).await, [""; 0], "{text}");
     assert!(!runs.task_state_dir(&run).exists(), "{text}");
@@ -139,14 +145,15 @@ async fn failure_of_any_step_leaves_nothing_and_calls_post_stop() {
     let plain = |run: &str| spec(&fixture, run, "sleep 300");
     let nobody_listens = ["pre_start", "post_stop"];
 
-    fails(&fixture, plain("rb-pre"), "pre_start", "the pre_start hook", &["pre_start"]).await;
+    assert_launch_fails(&fixture, plain("rb-pre"), "pre_start", "the pre_start hook", &["pre_start"]).await;
     let copying = plain("rb-copy").volume(VolumeSpec::new(&with_socket, "/w")).sealed();
-    fails(&fixture, copying, "", "sockets, pipes and devices are not copied", &nobody_listens).await;
+    assert_launch_fails(&fixture, copying, "", "sockets, pipes and devices are not copied", &nobody_listens)
+        .await;
     // The missing folder is found only after the copy and the creation of the container.
     let program = RunSpec::new(name("rb-program"), fixture.image.clone(), ["sleep", "300"])
         .working_dir("/proc/no/such");
-    fails(&fixture, program, "", "`/proc/no/such`: No such file", &nobody_listens).await;
-    fails(
+    assert_launch_fails(&fixture, program, "", "`/proc/no/such`: No such file", &nobody_listens).await;
+    assert_launch_fails(
         &fixture,
         plain("rb-post"),
         "post_start",

@@ -22,7 +22,7 @@ fn policy(text: &str) -> Allowlist {
 }
 
 /// Waits until the run, after the lines already `seen`, prints each of `expected` in turn.
-async fn says(fixture: &Fixture, run: &str, seen: &mut usize, expected: &[&str]) {
+async fn await_lines(fixture: &Fixture, run: &str, seen: &mut usize, expected: &[&str]) {
     let (runs, run) = (fixture.sandbox.runs(), name(run));
     let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
     let (mut lines, before) = (Vec::new(), *seen);
@@ -48,7 +48,7 @@ async fn policy_applies_from_the_next_request() {
     let (open, other) = ("domains: [open.test]", "domains: [other.test]");
     runs.run(asking(&fixture, "policed", open), LifecycleHooks::default()).await.expect("a good run");
     let mut seen = 0;
-    says(&fixture, "policed", &mut seen, &["open reached", "other lost"]).await;
+    await_lines(&fixture, "policed", &mut seen, &["open reached", "other lost"]).await;
     for (next, expected) in [
         (other, ["open lost", "other reached"]),
         ("domains: []", ["open lost", "other lost"]),
@@ -56,7 +56,7 @@ async fn policy_applies_from_the_next_request() {
         (open, ["open reached", "other lost"]),
     ] {
         runs.set_policy(&run, policy(next)).await.expect("its proxy is ours");
-        says(&fixture, "policed", &mut seen, &expected).await;
+        await_lines(&fixture, "policed", &mut seen, &expected).await;
     }
     let log = log(&fixture, "policed");
     for host in ["open", "other"] {
@@ -77,16 +77,16 @@ async fn quarantine_cuts_a_run_off_and_no_policy_lifts_it() {
     let both = "domains: [open.test, other.test]";
     runs.run(asking(&fixture, "cut-off", both), LifecycleHooks::default()).await.expect("a good run");
     let mut seen = 0;
-    says(&fixture, "cut-off", &mut seen, &["open reached", "other reached"]).await;
+    await_lines(&fixture, "cut-off", &mut seen, &["open reached", "other reached"]).await;
     let blocked = "BLOCKED GET https://open.test/ -> 403 [reason: quarantine]";
     let before = log(&fixture, "cut-off");
     assert!(!before.contains("BLOCKED"), "{before}");
     runs.quarantine(&run).await.expect("its proxy is ours");
     let lost = ["open lost", "other lost", "open lost", "other lost"];
-    says(&fixture, "cut-off", &mut seen, &lost).await;
+    await_lines(&fixture, "cut-off", &mut seen, &lost).await;
     let refused = runs.set_policy(&run, policy(both)).await;
     assert!(matches!(refused, Err(SandboxError::Proxy(ProxyError::Quarantined))), "{refused:?}");
-    says(&fixture, "cut-off", &mut seen, &lost).await;
+    await_lines(&fixture, "cut-off", &mut seen, &lost).await;
     let after = log(&fixture, "cut-off");
     assert!(after.contains(blocked), "{after}");
     stop(&fixture, "cut-off").await;

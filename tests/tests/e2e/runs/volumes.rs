@@ -70,11 +70,11 @@ impl Trap {
 }
 
 /// A run that prints a file of its volume.
-fn showing(fixture: &Fixture, run: &str, volume: VolumeSpec) -> RunSpec {
+fn printing(fixture: &Fixture, run: &str, volume: VolumeSpec) -> RunSpec {
     spec(fixture, run, "cat /v/file").volume(volume)
 }
 
-async fn is_refused(fixture: &Fixture, run: &str, launched: Result<(), sandbox::SandboxError>) {
+async fn assert_refused(fixture: &Fixture, run: &str, launched: Result<(), sandbox::SandboxError>) {
     let text = chain(&launched.expect_err("the folder was replaced by a link"));
     assert!(text.contains("became a symbolic link"), "{text}");
     assert!(!exists(run).await);
@@ -88,9 +88,9 @@ async fn folder_replaced_by_a_link_before_the_creation_is_refused() {
     for kind in ["mounted", "copied", "live"] {
         let trap = Trap::new(&fixture, kind);
         let of_kind = |run: &str| match kind {
-            "mounted" => showing(&fixture, run, trap.volume()),
-            "copied" => showing(&fixture, run, trap.volume()).sealed(),
-            _ => showing(&fixture, run, trap.volume().live()).sealed(),
+            "mounted" => printing(&fixture, run, trap.volume()),
+            "copied" => printing(&fixture, run, trap.volume()).sealed(),
+            _ => printing(&fixture, run, trap.volume().live()).sealed(),
         };
         let springing = trap.clone();
         let hooks = LifecycleHooks::default().pre_start(move |_| {
@@ -99,7 +99,7 @@ async fn folder_replaced_by_a_link_before_the_creation_is_refused() {
         });
         let run = format!("early-{kind}");
         let launched = runs.run(of_kind(&run), hooks).await;
-        is_refused(&fixture, &run, launched).await;
+        assert_refused(&fixture, &run, launched).await;
         // The control: a check after the replacement follows the link.
         assert_eq!(lines(&fixture, of_kind(&run)).await, ["of the host"]);
     }
@@ -112,8 +112,8 @@ async fn folder_replaced_by_a_link_before_the_start_is_refused_and_a_copy_is_unc
     let runs = fixture.sandbox.runs();
     let (mounted, copied) = (Trap::new(&fixture, "mounted"), Trap::new(&fixture, "copied"));
     let specs = [
-        showing(&fixture, "linked", mounted.volume()),
-        showing(&fixture, "linked-sealed", copied.volume()).sealed(),
+        printing(&fixture, "linked", mounted.volume()),
+        printing(&fixture, "linked-sealed", copied.volume()).sealed(),
     ];
     for spec in specs {
         runs.create(spec, LifecycleHooks::default()).await.expect("a good run");
@@ -121,11 +121,11 @@ async fn folder_replaced_by_a_link_before_the_start_is_refused_and_a_copy_is_unc
     mounted.spring();
     copied.spring();
     let started = runs.start(&name("linked")).await;
-    is_refused(&fixture, "linked", started).await;
+    assert_refused(&fixture, "linked", started).await;
     runs.start(&name("linked-sealed")).await.expect("a good run");
     assert_eq!(all_lines(&fixture, &name("linked-sealed")).await, ["of the run"]);
     stop(&fixture, "linked-sealed").await;
     // The control: a new run follows the link.
-    assert_eq!(lines(&fixture, showing(&fixture, "linked", mounted.volume())).await, ["of the host"]);
+    assert_eq!(lines(&fixture, printing(&fixture, "linked", mounted.volume())).await, ["of the host"]);
     fixture.close().await;
 }

@@ -24,19 +24,19 @@ enum Lie {
 }
 
 /// Starts a relay between the sandbox and the engine, on a socket in `folder`.
-fn lying(lie: Lie, folder: &Path) -> PathBuf {
+fn start_relay(lie: Lie, folder: &Path) -> PathBuf {
     let path = folder.join(format!("{lie:?}.sock"));
     let listener = UnixListener::bind(&path).expect("a socket");
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
-            tokio::spawn(pass_on(client, lie));
+            tokio::spawn(relay(client, lie));
         }
     });
     path
 }
 
 /// Relays one connection. Requests are sequential, each with its head in one piece.
-async fn pass_on(mut client: UnixStream, lie: Lie) {
+async fn relay(mut client: UnixStream, lie: Lie) {
     let socket = Setting::of_this_run().engine.trim_start_matches("unix://");
     let mut engine = UnixStream::connect(socket).await.expect("the engine's socket");
     let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
@@ -44,7 +44,7 @@ async fn pass_on(mut client: UnixStream, lie: Lie) {
     loop {
         tokio::select! {
             read = client.read(&mut asked) => {
-                let Some(bytes) = some(&mut asked, read) else { return };
+                let Some(bytes) = received(&mut asked, read) else { return };
                 let head = String::from_utf8_lossy(bytes).into_owned();
                 is_wait = head.contains("/wait?");
                 let sent = if lie == Lie::Kill && head.contains("/kill?") {
@@ -55,7 +55,7 @@ async fn pass_on(mut client: UnixStream, lie: Lie) {
                 if sent.is_err() { return }
             }
             read = engine.read(&mut answered) => {
-                let Some(bytes) = some(&mut answered, read) else { return };
+                let Some(bytes) = received(&mut answered, read) else { return };
                 if lie == Lie::Code && is_wait && let Some(at) = bytes.windows(3).position(|three| three == b"42\n") {
                     bytes.iter_mut().skip(at + 1).take(1).for_each(|digit| *digit = b'1');
                 }
@@ -65,7 +65,7 @@ async fn pass_on(mut client: UnixStream, lie: Lie) {
     }
 }
 
-fn some(buffer: &mut [u8], read: std::io::Result<usize>) -> Option<&mut [u8]> {
+fn received(buffer: &mut [u8], read: std::io::Result<usize>) -> Option<&mut [u8]> {
     let length = read.ok().filter(|length| *length > 0)?;
     buffer.get_mut(..length)
 }
@@ -77,7 +77,7 @@ async fn engine_that_ignores_kills_or_changes_exit_codes_is_detected() {
         [(Lie::None, &[][..]), (Lie::Code, &["exit_code_preserved"]), (Lie::Kill, &["timeout_enforced"])]
     {
         let mut config = fixture::config(&fixture::state_dir());
-        config.engine = EngineAddress::unix(lying(lie, folder.path()));
+        config.engine = EngineAddress::unix(start_relay(lie, folder.path()));
         let fixture = Fixture::with(config).await;
         let spec = VerifySpec::new(fixture.image.clone(), Isolation::untrusted(), untrusted_limits());
         match fixture.sandbox.verify(spec).await {

@@ -59,7 +59,7 @@ async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, St
     found
 }
 
-async fn all(held: bool, ids: &[&str], overrides: &Value) {
+async fn assert_all(held: bool, ids: &[&str], overrides: &Value) {
     let found = verdicts(ids, overrides).await;
     assert!(found.values().all(|(is, _)| *is == held), "{found:#?}");
 }
@@ -75,7 +75,7 @@ const OF_THE_HOST: [&str; 6] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn container_sharing_host_namespaces_is_detected() {
-    all(true, &OF_THE_HOST, &json!({})).await;
+    assert_all(true, &OF_THE_HOST, &json!({})).await;
     let shared = json!({
         "privileged": true,
         "pidns": {"nsmode": "host"},
@@ -83,7 +83,7 @@ async fn container_sharing_host_namespaces_is_detected() {
         "unmask": ["ALL"],
         "env": {"SECRET": "x"},
     });
-    all(false, &OF_THE_HOST, &shared).await;
+    assert_all(false, &OF_THE_HOST, &shared).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,8 +94,8 @@ async fn writable_files_of_the_sandbox_and_readable_keys_are_detected() {
     fs::write(&public, "-----BEGIN CERTIFICATE-----").expect("a file");
     fs::write(&private, ["-----BEGIN PRIVATE", "KEY-----"].join(" ")).expect("a file");
     let mount = |source: &std::path::Path, option| json!({"mounts": [{"type": "bind", "source": source, "destination": "/run/sandbox/file", "options": [option]}]});
-    all(true, &ids, &mount(&public, "ro")).await;
-    all(false, &ids, &mount(&private, "rw")).await;
+    assert_all(true, &ids, &mount(&public, "ro")).await;
+    assert_all(false, &ids, &mount(&private, "rw")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,8 +103,8 @@ async fn container_able_to_raise_its_limits_or_enable_ipv6_is_detected() {
     let ids = ["cgroup_readonly", "ipv6_stays_off"];
     let off =
         json!({"sysctl": {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}});
-    all(true, &ids, &off).await;
-    all(false, &ids, &json!({"privileged": true})).await;
+    assert_all(true, &ids, &off).await;
+    assert_all(false, &ids, &json!({"privileged": true})).await;
 }
 
 /// The default bridge of podman, whose gateway is the host: it refuses connections to ports without
@@ -122,7 +122,7 @@ async fn network_with_neighbours_and_no_proxy_is_detected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn process_refusal_not_caused_by_the_limit_is_detected() {
     let limited = json!({"resource_limits": {"pids": {"limit": PROCESSES}}});
-    all(true, &["processes_bounded"], &limited).await;
+    assert_all(true, &["processes_bounded"], &limited).await;
     // A filter that fails every new thread with the kernel's error at the limit.
     let folder = tempfile::tempdir().expect("a folder");
     let profile = folder.path().join("profile.json");

@@ -29,7 +29,7 @@ async fn agent(fixture: &Fixture, made: Isolation) -> Broken {
 }
 
 #[track_caller]
-fn only(broken: &Broken, expected: &[&str]) {
+fn assert_only(broken: &Broken, expected: &[&str]) {
     let names: Vec<&str> = broken.keys().copied().collect();
     assert_held!(expected.iter().all(|name| names.contains(name)), "not detected: {names:?} of {expected:?}");
     assert_eq!(names, expected, "{broken:#?}");
@@ -57,7 +57,7 @@ async fn added_capabilities_are_detected() {
         let mut made = Isolation::agent();
         made.capabilities.insert(capability);
         let broken = agent(&fixture, made).await;
-        only(&broken, refusals);
+        assert_only(&broken, refusals);
     }
     fixture.close().await;
 }
@@ -91,7 +91,7 @@ async fn new_privileges_and_unfiltered_calls_are_detected() {
     ] {
         let limits = untrusted_limits();
         let spec = VerifySpec::new(fixture.image.clone(), promised, limits).made_with(made, limits);
-        only(&broken(&fixture, spec).await, expected);
+        assert_only(&broken(&fixture, spec).await, expected);
     }
     fixture.close().await;
 }
@@ -109,11 +109,11 @@ async fn setuid_root_program_is_detected() {
     let limits = untrusted_limits();
     let promised = || VerifySpec::new(image.clone(), Isolation::untrusted(), limits);
     let made = Isolation { no_new_privileges: false, ..Isolation::untrusted() };
-    only(
+    assert_only(
         &broken(&fixture, promised().made_with(made, limits)).await,
         &["no_new_privileges", "setuid_blocked", "sudo_blocked"],
     );
-    only(&broken(&fixture, promised()).await, &[]);
+    assert_only(&broken(&fixture, promised()).await, &[]);
     fixture.close().await;
 }
 
@@ -124,7 +124,7 @@ async fn filter_that_allows_everything_is_detected() {
     std::fs::write(&profile, r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}"#).expect("a profile");
     let made = Isolation { seccomp: Seccomp::Profile(profile), ..Isolation::untrusted() };
     let broken = untrusted(&fixture, made).await;
-    only(&broken, &["foreign_sockets_refused", "seccomp_filter", "user_namespace_refused"]);
+    assert_only(&broken, &["foreign_sockets_refused", "seccomp_filter", "user_namespace_refused"]);
     fixture.close().await;
 }
 
@@ -134,9 +134,9 @@ async fn other_user_and_writable_root_are_detected() {
     let root = Isolation { user: Some("0:0".to_owned()), ..Isolation::untrusted() };
     let other = Isolation { user: Some("1001:1000".to_owned()), ..Isolation::untrusted() };
     let writable = Isolation { read_only_root: false, ..Isolation::untrusted() };
-    only(&untrusted(&fixture, root).await, &["user_is_sandbox", "user_not_root"]);
-    only(&untrusted(&fixture, other).await, &["user_is_sandbox"]);
-    only(&untrusted(&fixture, writable).await, &["etc_readonly", "root_readonly", "usr_readonly"]);
+    assert_only(&untrusted(&fixture, root).await, &["user_is_sandbox", "user_not_root"]);
+    assert_only(&untrusted(&fixture, other).await, &["user_is_sandbox"]);
+    assert_only(&untrusted(&fixture, writable).await, &["etc_readonly", "root_readonly", "usr_readonly"]);
     fixture.close().await;
 }
 
@@ -152,10 +152,13 @@ async fn larger_and_executable_tmpfs_are_detected() {
     let executable = Tmpfs { exec: true, ..Tmpfs::new("/tmp", 64 << 20) };
     let large = Isolation { shm_size: 128 << 20, ..Isolation::untrusted() };
     let closed = |path| Tmpfs { mode: 0o755, ..Tmpfs::new(path, 64 << 20) };
-    only(&untrusted(&fixture, with(executable)).await, &["scratch_noexec"]);
-    only(&untrusted(&fixture, with(Tmpfs::new("/var/tmp", 64 << 20))).await, &["memory_bounded_files"]);
-    only(&untrusted(&fixture, large).await, &["memory_bounded_files"]);
-    only(
+    assert_only(&untrusted(&fixture, with(executable)).await, &["scratch_noexec"]);
+    assert_only(
+        &untrusted(&fixture, with(Tmpfs::new("/var/tmp", 64 << 20))).await,
+        &["memory_bounded_files"],
+    );
+    assert_only(&untrusted(&fixture, large).await, &["memory_bounded_files"]);
+    assert_only(
         &untrusted(&fixture, with(closed("/home/sandbox"))).await,
         &["home_writable", "memory_bounded_files", "scratch_noexec"],
     );
@@ -180,9 +183,9 @@ async fn added_devices_host_names_and_missing_limits_are_detected() {
     };
     let dumping =
         Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::Core, 4096)], ..Isolation::untrusted() };
-    only(&untrusted(&fixture, device).await, &["devices_minimal"]);
-    only(&untrusted(&fixture, named).await, &["hosts_file_clean"]);
-    only(&untrusted(&fixture, dumping).await, &["process_limits"]);
+    assert_only(&untrusted(&fixture, device).await, &["devices_minimal"]);
+    assert_only(&untrusted(&fixture, named).await, &["hosts_file_clean"]);
+    assert_only(&untrusted(&fixture, dumping).await, &["process_limits"]);
     let unlimited = |limits| {
         let spec = VerifySpec::new(
             fixture.image.clone(),
@@ -193,8 +196,8 @@ async fn added_devices_host_names_and_missing_limits_are_detected() {
     };
     let without_memory = ResourceLimits::untrusted().memory(None);
     let without_processes = ResourceLimits::untrusted().pids(None).memory(ByteSize::mib(128));
-    only(&broken(&fixture, unlimited(without_memory)).await, &["memory_bounded"]);
-    only(&broken(&fixture, unlimited(without_processes)).await, &["processes_bounded"]);
+    assert_only(&broken(&fixture, unlimited(without_memory)).await, &["memory_bounded"]);
+    assert_only(&broken(&fixture, unlimited(without_processes)).await, &["processes_bounded"]);
     fixture.close().await;
 }
 
@@ -206,7 +209,7 @@ async fn mounted_engine_socket_is_detected() {
     // Only root can access the folder.
     let spec = || VerifySpec::new(fixture.image.clone(), Isolation::agent(), ResourceLimits::default());
     for mount in [Mount::read_only_at(socket, "/control"), Mount::read_only_at(folder, "/shared")] {
-        only(&broken(&fixture, spec().mount(mount)).await, &["engine_socket_absent"]);
+        assert_only(&broken(&fixture, spec().mount(mount)).await, &["engine_socket_absent"]);
     }
     // Under any name, and some levels down.
     let renamed = TempDir::new_in(folder).expect("a folder next to the engine's socket");
@@ -215,12 +218,12 @@ async fn mounted_engine_socket_is_detected() {
     std::fs::hard_link(socket, deep.join("quiet")).expect("another name for it");
     let mount = Mount::read_only_at(renamed.path(), "/shared");
     let seen = broken(&fixture, spec().mount(mount)).await;
-    only(&seen, &["engine_socket_absent"]);
+    assert_only(&seen, &["engine_socket_absent"]);
     assert_eq!(seen["engine_socket_absent"], "/shared/a/b/quiet answers as an engine does");
     // The caller's own mount is no violation, nor is a foreign socket in it.
     let _listener = UnixListener::bind(fixture.folder().join("others")).expect("a socket");
     let own = Mount::read_write(fixture.folder(), "/own");
-    only(&broken(&fixture, spec().mount(own)).await, &[]);
+    assert_only(&broken(&fixture, spec().mount(own)).await, &[]);
     fixture.close().await;
 }
 
@@ -255,6 +258,6 @@ async fn network_without_a_proxy_is_detected() {
             .any(|start| id.starts_with(start))
     };
     assert!(open.keys().all(|id| of_network(id)), "{open:#?}");
-    only(&broken(&fixture, spec(proxied())).await, &[]);
+    assert_only(&broken(&fixture, spec(proxied())).await, &[]);
     fixture.close().await;
 }

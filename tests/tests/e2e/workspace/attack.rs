@@ -38,7 +38,7 @@ impl Attack {
 
 /// On a protected mount each attack is refused, or undone and reported, or confined to a view, and
 /// never executed.
-pub(super) async fn all_fail(attacks: &[Attack]) {
+pub(super) async fn assert_all_fail(attacks: &[Attack]) {
     let fixture = Fixture::new().await;
     let mut different: Vec<String> = Vec::new();
     for attack in attacks {
@@ -63,7 +63,7 @@ pub(super) async fn all_fail(attacks: &[Attack]) {
 }
 
 /// The control: on a mount without protection each of them succeeds.
-pub(super) async fn all_succeed(attacks: &[Attack]) {
+pub(super) async fn assert_all_succeed(attacks: &[Attack]) {
     let fixture = Fixture::new().await;
     for attack in attacks {
         let tree = attack.tree();

@@ -138,12 +138,12 @@ const ATTACKS: [Attack; 15] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attacks_on_what_git_follows_are_refused_or_undone() {
-    attack::all_fail(&ATTACKS).await;
+    attack::assert_all_fail(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn control_without_protection_git_runs_or_writes_everything() {
-    attack::all_succeed(&ATTACKS).await;
+    attack::assert_all_succeed(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -137,12 +137,12 @@ const ATTACKS: [Attack; 15] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn planted_files_are_refused_or_undone_and_never_run() {
-    attack::all_fail(&ATTACKS).await;
+    attack::assert_all_fail(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn control_without_protection_the_host_runs_everything() {
-    attack::all_succeed(&ATTACKS).await;
+    attack::assert_all_succeed(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

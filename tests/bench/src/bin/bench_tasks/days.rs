@@ -50,7 +50,7 @@ pub(crate) async fn measure(folder: &Path, library: &Library, rounds: u32) -> Re
 
 /// Time to the end of the task, or until its changes are in the tree.
 async fn one(folder: &Path, library: &Library, layout: Layout, way: Way) -> Result<Duration> {
-    let tree = WorkTree::of(folder, layout)?;
+    let tree = WorkTree::with_layout(folder, layout)?;
     let mut script = "set -e; cd /workspace; export".to_owned();
     for (name, value) in IDENTITY {
         let _ = write!(script, " {name}={value}");
@@ -62,6 +62,6 @@ async fn one(folder: &Path, library: &Library, layout: Layout, way: Way) -> Resu
     }
     let begin = Instant::now();
     tree.apply(1)?;
-    tree.forget()?;
+    tree.discard()?;
     Ok(ran + begin.elapsed())
 }

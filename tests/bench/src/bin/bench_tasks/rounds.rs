@@ -103,7 +103,7 @@ async fn round(
     for (way, sample) in WAYS.into_iter().zip(&mut samples.tree) {
         let (_, timings) = library.run("true", Some(tree.mount(way))).await?;
         sample.push(milliseconds(Duration::from_millis(timings.started_ms)));
-        tree.forget()?;
+        tree.discard()?;
     }
     Ok(samples)
 }

@@ -45,19 +45,19 @@ impl WorkTree {
             fs::write(inner.join(format!("{number}.rs")), format!("// {number}\n"))
                 .context("failed to write a file of the work tree")?;
         }
-        Self::made(folder, "git init -q . && git add . && git commit -q -m all")
+        Self::create(folder, "git init -q . && git add . && git commit -q -m all")
     }
 
     /// A small work tree of this layout.
-    pub(crate) fn of(folder: &Path, layout: Layout) -> Result<Self> {
+    pub(crate) fn with_layout(folder: &Path, layout: Layout) -> Result<Self> {
         let tree = folder.join("tree");
         fs::create_dir_all(&tree).with_context(|| format!("failed to create {}", tree.display()))?;
         let Layout { before, .. } = layout;
-        Self::made(folder, &format!("git init -q -b main . && {FIRST_COMMIT} && {before}"))
+        Self::create(folder, &format!("git init -q -b main . && {FIRST_COMMIT} && {before}"))
     }
 
     #[expect(clippy::disallowed_methods, reason = "git makes the repository")]
-    fn made(folder: &Path, script: &str) -> Result<Self> {
+    fn create(folder: &Path, script: &str) -> Result<Self> {
         let tree = folder.join("tree");
         let made = std::process::Command::new("sh")
             .args(["-c", script])
@@ -97,7 +97,7 @@ impl WorkTree {
     }
 
     /// Discards the copy.
-    pub(crate) fn forget(&self) -> Result<()> {
+    pub(crate) fn discard(&self) -> Result<()> {
         match WorkspaceCopy::open(&self.copy).context("failed to open the copy")? {
             Some(copy) => copy.discard().context("failed to discard the copy"),
             None => Ok(()),

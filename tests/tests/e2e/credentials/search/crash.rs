@@ -19,7 +19,7 @@ const UNDEFINED: &[u8] = &[0; 4];
 /// wakes the threads: the kernel ends the process with SIGILL.
 pub(super) fn crash(process: u32) {
     let memory = OpenOptions::new().write(true).open(format!("/proc/{process}/mem")).expect("root");
-    for address in all_waiting(process) {
+    for address in resume_addresses(process) {
         memory.write_all_at(UNDEFINED, address).expect("the program's code");
     }
     let process = Pid::from_raw(i32::try_from(process).expect("a number")).expect("a process");
@@ -29,10 +29,11 @@ pub(super) fn crash(process: u32) {
 }
 
 /// The resume addresses of its threads, once none of them runs.
-fn all_waiting(process: u32) -> Vec<u64> {
+fn resume_addresses(process: u32) -> Vec<u64> {
     let begun = Instant::now();
     loop {
-        let addresses: Option<Vec<u64>> = threads(process).iter().map(|thread| goes_on_at(thread)).collect();
+        let addresses: Option<Vec<u64>> =
+            threads(process).iter().map(|thread| resume_address(thread)).collect();
         match addresses {
             Some(addresses) if !addresses.is_empty() => return addresses,
             _ => assert!(begun.elapsed() < DEADLINE, "{process} does not become idle"),
@@ -47,7 +48,7 @@ fn threads(process: u32) -> Vec<PathBuf> {
 }
 
 /// `syscall` ends with the stack pointer and the address of the next instruction, or is `running`.
-fn goes_on_at(thread: &std::path::Path) -> Option<u64> {
+fn resume_address(thread: &std::path::Path) -> Option<u64> {
     let text = fs::read_to_string(thread.join("syscall")).ok()?;
     let address = text.split_whitespace().nth(8)?.strip_prefix("0x")?;
     u64::from_str_radix(address, 16).ok()
