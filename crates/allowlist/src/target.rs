@@ -40,7 +40,7 @@ pub enum PathRefusal {
     #[error("the URL contains the raw byte 0x{0:02x}, which must be percent-encoded")]
     Unencoded(u8),
     /// `%`, `%2`, `%zz`, `%u002e`.
-    #[error("the path contains a `%` that begins no valid escape")]
+    #[error("the path contains a `%` that does not begin a valid escape")]
     MalformedEscape,
     /// The decoded path is not text.
     #[error("the path is not UTF-8 when it is decoded")]

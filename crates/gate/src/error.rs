@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 pub enum GateError {
     /// The name is not valid for a repository.
     #[error(
-        "`{}` is not a valid repository name: expected 1 to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit, without `.git`",
+        "`{}` is not a valid repository name: expected 1 to 64 letters, digits, `.`, `_` and `-`, the \
+         first a letter or digit, without `.git`",
         name.escape_debug()
     )]
     InvalidName {

@@ -429,7 +429,9 @@ impl<'a> Import<'a> {
             let path = self.host.own(name);
             let hint = match (view.folder(&path), self.host.view().folder(&path)) {
                 (Found::Here(()), Found::Absent) => {
-                    "the task's rebase in progress is not imported: the branch is as before it, `HEAD` where it was in between; `git switch BRANCH` returns to the branch, no `git rebase --abort` is needed"
+                    "the task's rebase in progress is not imported: the branch is as before it, `HEAD` \
+                     where it was in between; `git switch BRANCH` returns to the branch, no `git rebase \
+                     --abort` is needed"
                 }
                 (Found::Absent, Found::Here(())) => {
                     "the task ended the rebase that is in progress here: `git rebase --quit` forgets it"

@@ -32,7 +32,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
         Some(first) => NodeSeed(&budget).deserialize(first).map_err(|error| Fault {
             position: Position::of(&error),
             message: if budget.is_exhausted() {
-                "the aliases stand for more than a document may hold: use fewer, or write less".to_owned()
+                "the aliases expand to more than a document may hold: use fewer".to_owned()
             } else {
                 syntax_message(text, &error)
             },

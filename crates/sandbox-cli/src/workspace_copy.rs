@@ -398,7 +398,10 @@ pub(crate) fn report_held_back(applied: &Applied, printer: Printer) {
         printer.message(format_args!("… and {} more", held.len() - LISTED));
     }
     if held.iter().any(|change| change.held_back == Some(sandbox::workspace::HeldBack::Repository)) {
-        printer.hint("changes of one git operation are not split, and a new repository of the task is recreated from its commits alone; `sandbox apply --include-protected` does both");
+        printer.hint(
+            "changes of one git operation are not split, and a new repository of the task is \
+             recreated from its commits alone; `sandbox apply --include-protected` does both",
+        );
     }
     if held.iter().any(|change| !is_special(change)) {
         printer.hint("`sandbox diff --patch` shows them, `sandbox apply --include-protected` applies them, `sandbox discard` discards them");

@@ -61,7 +61,8 @@ pub enum WorkspaceError {
     },
     /// There are more repositories than a task can have as views or read-only mounts.
     #[error(
-        "`{}` has {count} git repositories, and a task can have at most {most}: mount a folder of it that has fewer, or work on a copy",
+        "`{}` has {count} git repositories, and a task can have at most {most}: mount a folder of it that \
+         has fewer, or work on a copy",
         sanitized(tree)
     )]
     TooManyRepositories {

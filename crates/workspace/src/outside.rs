@@ -147,7 +147,8 @@ impl OutsideRepository {
 }
 
 const MOUNT_IT: &str = "mount the repository yourself, with `--mount`, at the path in its `.git`";
-const REPAIR: &str = "`git worktree repair` in the main work tree corrects it; where this folder is a copy of a work tree, remove `.git`";
+const REPAIR: &str = "`git worktree repair` in the main work tree corrects it; where this folder is a copy \
+                      of a work tree, remove `.git`";
 
 impl Named<'_> {
     fn refused(&self, problem: impl Into<String>, hint: impl Into<String>) -> OutsideRepositoryError {

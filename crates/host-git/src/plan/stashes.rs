@@ -73,7 +73,8 @@ impl Planner<'_> {
             if let RefOutcome::Kept { name, .. } = &outcome {
                 self.plan.set_aside.push(id.clone());
                 self.plan.report.hints.push(format!(
-                    "git in the task set changes aside for a merge or a rebase that it did not end: `git stash apply {name}` brings them back"
+                    "git in the task set changes aside for a merge or a rebase that it did not end: `git \
+                     stash apply {name}` brings them back"
                 ));
             }
             let new = Some(id.to_string());

@@ -69,7 +69,8 @@ fn authority(parts: &Parts, scheme: Scheme, port: u16) -> Result<Authority, Bloc
     {
         return Err(Blocked::new(
             Reason::Identity,
-            "the request names another scheme than that of its connection: send http requests to port 80 and https requests to port 443",
+            "the request names another scheme than that of its connection: send http requests to port 80 \
+             and https requests to port 443",
         ));
     }
     let target = parts

@@ -43,7 +43,8 @@ impl Failure {
             Self::Dns => "its name could not be resolved: check the spelling, or try again later",
             Self::Connect => "it does not accept connections",
             Self::Tls => {
-                "it did not prove with a valid certificate that it is this host; where a company signs certificates itself, `upstream.extra_roots` in .sandbox/sandbox.yaml names its authority"
+                "it did not prove with a valid certificate that it is this host; where a company signs \
+                 certificates itself, `upstream.extra_roots` in .sandbox/sandbox.yaml names its authority"
             }
             Self::Timeout => "it did not answer in time",
             Self::Reset => "the connection broke, or its answer was not HTTP",

@@ -148,7 +148,9 @@ impl AgentArgs {
 /// `$(which claude)` is empty if the program is not in PATH.
 fn program(path: OsString) -> Result<PathBuf, String> {
     if path.is_empty() {
-        return Err("the path is empty: the agent is not in PATH on the host; omit the flag to use the image's program, or name the native executable".to_owned());
+        return Err("the path is empty: the agent is not in PATH on the host; omit the flag to use the \
+                    image's program, or name the native executable"
+            .to_owned());
     }
     Ok(path.into())
 }

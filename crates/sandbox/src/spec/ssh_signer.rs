@@ -26,7 +26,8 @@ impl SshSigner {
     /// The variable in which programs look for the socket.
     pub(crate) const VARIABLE: &'static str = "SSH_AUTH_SOCK";
     /// Why gVisor is refused. No engine reports whether its option `--host-uds=open` is set.
-    pub(crate) const NOT_IN_GVISOR: &'static str = "gVisor lets no container connect to a socket of the host; use another runtime, or leave the signer out";
+    pub(crate) const NOT_IN_GVISOR: &'static str = "gVisor lets no container connect to a socket of the \
+                                                    host; use another runtime, or leave the signer out";
     /// The folder of the socket in the container.
     pub(crate) const FOLDER: &'static str = "/run/sandbox/ssh";
     /// The socket in that folder.

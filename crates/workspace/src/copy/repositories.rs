@@ -114,7 +114,11 @@ pub(super) fn note(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     for path in noted.paths().filter(|path| noted.is_unused(path, &layer)) {
         if let Err(error) = thaw(&layer, path, folder) {
             // Its record remains valid.
-            tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "failed to remove a repository from the copy; the task sees its former state");
+            tracing::warn!(
+                path = %path.display().to_string().escape_debug(),
+                %error,
+                "failed to remove a repository from the copy; the task sees its former state"
+            );
         }
     }
     let is_used = |path: &Path| {
@@ -136,7 +140,11 @@ pub(super) fn note(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     for path in frozen {
         if let Err(error) = put(&host, &staged, &layer, &path) {
             // Then the layer has nothing of it.
-            tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "failed to put a repository into the copy; the task sees the host's later changes in it");
+            tracing::warn!(
+                path = %path.display().to_string().escape_debug(),
+                %error,
+                "failed to put a repository into the copy; the task sees the host's later changes in it"
+            );
         }
     }
     if let Err(error) = trash::empty(folder) {

@@ -68,7 +68,11 @@ impl Known {
                     return Err(WorkspaceError::repository("make a view of", &path, source));
                 }
                 Err(error) => {
-                    tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "the task's changes in this repository will not be imported: it is not supported");
+                    tracing::warn!(
+                        path = %path.display().to_string().escape_debug(),
+                        %error,
+                        "the task's changes in this repository will not be imported: it is not supported"
+                    );
                 }
             }
         }

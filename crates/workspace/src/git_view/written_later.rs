@@ -29,7 +29,11 @@ pub(crate) fn hint(
     follows: impl Fn(&Path) -> bool,
 ) -> Option<String> {
     if !recorded.is_whole() {
-        return Some("git in the task recorded more files or stashes than can be compared: protected files may be among them, which `git stash` or `git checkout` would write".to_owned());
+        return Some(
+            "git in the task recorded more files or stashes than can be compared: protected files \
+             may be among them, which `git stash` or `git checkout` would write"
+                .to_owned(),
+        );
     }
     let folders = Folders::of(tree, work_tree, recorded, protection);
     let is_later = |path: &&Path| {
@@ -45,7 +49,10 @@ pub(crate) fn hint(
     let listed = later.get(..LISTED).unwrap_or(&later).join(", ");
     let more = if later.len() > LISTED { ", …" } else { "" };
     (!later.is_empty()).then(|| {
-        format!("git in the task recorded protected files in versions that are not in the work tree, which `git stash` or `git checkout` would write there: {listed}{more}")
+        format!(
+            "git in the task recorded protected files in versions that are not in the work tree, which \
+             `git stash` or `git checkout` would write there: {listed}{more}"
+        )
     })
 }
 

@@ -61,8 +61,10 @@ pub(super) fn prompt(given: Option<String>, format: AgentInput) -> Result<String
     let prompt = match (given, format) {
         (Some(prompt), _) if prompt != "-" => prompt,
         (None, AgentInput::Text) if io::stdin().is_terminal() => {
-            return Err(Failure::usage("no prompt given")
-                .with_hint("pass it as the last argument, or `-` to type it; with a terminal and text output, omit it for the agent's own screen"));
+            return Err(Failure::usage("no prompt given").with_hint(
+                "pass it as the last argument, or `-` to type it; with a terminal and text \
+                 output, omit it for the agent's own screen",
+            ));
         }
         (_, AgentInput::Text) => {
             let mut prompt = String::new();

@@ -33,12 +33,11 @@ impl CredentialsFile {
     /// The secrets that are in the file itself.
     pub(crate) fn literals(&self) -> Vec<Advice> {
         let literals = self.sources().filter(|source| source.is_literal());
-        let advice = |location: &Location| {
-            Advice {
+        let advice = |location: &Location| Advice {
             location: location.clone(),
-            message: "this file contains a secret in plain text: keep this file out of version control, or write `!env NAME`, `!command`, `!file` or `!keyring`"
+            message: "this file contains a secret in plain text: keep this file out of version control, or \
+                      write `!env NAME`, `!command`, `!file` or `!keyring`"
                 .to_owned(),
-        }
         };
         literals.map(|source| advice(source.location())).collect()
     }

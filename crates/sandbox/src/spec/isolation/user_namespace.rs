@@ -37,7 +37,8 @@ impl UserNamespace {
         Err(InvalidSpec::new(
             "isolation.user_namespace",
             format!(
-                "{size} numbers from {first} are not a private range; leave the host's root out and stay below 2^32, such as 65536 from 200000"
+                "{size} numbers from {first} are not a private range; leave the host's root out and stay \
+                 below 2^32, such as 65536 from 200000"
             ),
         ))
     }
