@@ -23,7 +23,7 @@ const SHORT: Duration = Duration::from_secs(2);
 /// Longer than the start of Claude Code on a busy machine.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Executes one prompt in a fixture of its own.
+/// Executes one prompt in a new fixture.
 async fn ended(set: impl AsyncFn(&Fixture, TaskSpec) -> TaskSpec, prompt: Prompt) -> ExecutionResult {
     let fixture = Fixture::new().await;
     let spec = set(&fixture, fixture.agent()).await;

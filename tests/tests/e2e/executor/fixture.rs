@@ -71,7 +71,7 @@ pub(super) fn processes(marker: &str) -> usize {
     std::fs::read_dir("/proc").expect("a folder").flatten().map(read).filter(|line| has_marker(line)).count()
 }
 
-/// Waits until there are `count` of them.
+/// Waits until there are `expected` of them.
 pub(super) async fn until_processes(marker: &str, expected: usize) {
     until(marker, |found| found == expected).await;
 }

@@ -99,7 +99,7 @@ impl Built {
     }
 }
 
-/// The network that permits what the YAML document `allowlist` does.
+/// A network with the YAML document `allowlist` as its policy.
 pub(super) fn permitting(allowlist: &str) -> Network {
     let allowlist = Allowlist::from_yaml(allowlist, "test.yaml").expect("a good allowlist");
     Network::Sandboxed(NetworkSandboxConfig::new(allowlist))

@@ -22,7 +22,7 @@ async fn instructions_executed_outside_the_sandbox_are_refused() {
             ("RUN <<EOF\ntrue\nEOF\n", "here-document"),
             ("COPY --from=oci-archive:/etc/passwd / /x\n", "not the name"),
         ] {
-            // Parsers differ in how a comment splits a step: the rest is a step of its own or is
+            // Parsers differ in how a comment splits a step: the rest is a separate step or is
             // refused.
             let built = fixture.build(network.clone(), steps).await;
             match built.tag {

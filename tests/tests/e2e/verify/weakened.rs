@@ -220,7 +220,7 @@ async fn mounted_engine_socket_is_detected() {
     let seen = broken(&fixture, spec().mount(mount)).await;
     assert_only(&seen, &["engine_socket_absent"]);
     assert_eq!(seen["engine_socket_absent"], "/shared/a/b/quiet answers as an engine does");
-    // The caller's own mount is no violation, nor is a foreign socket in it.
+    // The caller's own mount is not a violation, nor is a socket of another user in it.
     let _listener = UnixListener::bind(fixture.folder().join("others")).expect("a socket");
     let own = Mount::read_write(fixture.folder(), "/own");
     assert_only(&broken(&fixture, spec().mount(own)).await, &[]);

@@ -46,8 +46,7 @@ impl Tree {
         fs::read_to_string(self.path().join(path)).unwrap_or_default()
     }
 
-    /// Runs `script` on the host, in the work tree; returns whether it succeeded, and what it
-    /// printed.
+    /// Runs `script` on the host, in the work tree; returns whether it succeeded, and its output.
     pub(super) fn host(&self, script: &str) -> (bool, String) {
         let output = Command::new("sh")
             .args(["-c", script])

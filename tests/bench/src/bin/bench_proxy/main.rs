@@ -2,7 +2,7 @@
 //! to the origin.
 //!
 //! Client and origin are this process; the proxy is the real static program with its real control
-//! channel. It needs addresses of its own with the ports 53, 80 and 443 free: `cargo xtask bench`
+//! channel. It needs dedicated addresses with the ports 53, 80 and 443 free: `cargo xtask bench`
 //! gives it a network namespace.
 
 mod authority;

@@ -27,7 +27,7 @@ pub(crate) struct Effort {
     pub(crate) long: u64,
 }
 
-/// Measures both kinds of upload through a proxy of their own.
+/// Measures both kinds of upload through a separate proxy.
 pub(crate) async fn measure(plan: &Plan<'_>, effort: &Effort) -> Result<Signing> {
     let (key_id, replacements) = credential()?;
     let proxy = Proxy::start(&Plan { replacements, ..*plan }).await?;

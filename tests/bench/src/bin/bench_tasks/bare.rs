@@ -36,7 +36,7 @@ impl BareEngine {
         Self(address.trim_start_matches("unix://").into())
     }
 
-    /// Runs `true` in a container of its own.
+    /// Runs `true` in a new container.
     pub(crate) async fn run(&self, image: &str, network: BareNetwork) -> Result<BareRun> {
         let specification = json!({
             "image": image,

@@ -1,4 +1,4 @@
-# Everything that the AWS command line does with S3. $BUCKET and $BIG (the size of the large object in bytes) are given.
+# Exercises S3 with the AWS CLI. $BUCKET and $BIG (the size of the large object in bytes) are given.
 set -eu -o pipefail
 cd "$(mktemp -d)"
 head -c 1024 /dev/urandom > small

@@ -1,4 +1,4 @@
-"""Everything that boto3 does with S3: sys.argv = bucket, size of the large object in bytes."""
+"""Exercises S3 with boto3: sys.argv = bucket, size of the large object in bytes."""
 
 import io
 import os
@@ -10,7 +10,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 
 BUCKET, BIG = sys.argv[1], int(sys.argv[2])
-# Left to itself, this boto3 makes presigned URLs for the host that is the same in all regions.
+# By default, this boto3 presigns URLs for the global host.
 endpoint = f"https://s3.{os.environ['AWS_DEFAULT_REGION']}.amazonaws.com"
 config = Config(signature_version="s3v4", s3={"addressing_style": "virtual"}, retries={"total_max_attempts": 1})
 s3 = boto3.client("s3", endpoint_url=endpoint, config=config)

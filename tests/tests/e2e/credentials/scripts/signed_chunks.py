@@ -1,7 +1,8 @@
-"""Uploads in signed chunks, as the S3 clients of Java, Go and .NET do: sys.argv = bucket, sizes in bytes of object and chunk.
+"""Uploads in signed chunks, like the S3 clients of Java, Go and .NET.
 
-The head is signed by botocore; the chain of chunk signatures is what the S3 manual says. The object goes up with and without a
-signed trailer, in writes whose borders have nothing to do with those of the chunks, and is read back each time.
+sys.argv = bucket, sizes in bytes of object and chunk. The head is signed by botocore; the chain of
+chunk signatures follows the S3 manual. The object is uploaded with and without a signed trailer, in
+writes whose boundaries differ from those of the chunks, and is read back each time.
 """
 
 import base64
