@@ -9,7 +9,7 @@ use sandbox::{Isolation, Network, ResourceLimits};
 use super::fixture::in_gvisor;
 use super::hook;
 
-/// Fails because of gVisor itself, for any isolation.
+/// The checks that fail because of gVisor itself, for any isolation.
 const ALWAYS: [&str; 7] = [
     "capabilities",
     "device_nodes_refused",

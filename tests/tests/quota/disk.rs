@@ -5,8 +5,7 @@ use sandbox::{ByteSize, CommandSpec, Input, ResourceLimits};
 
 use super::limit::{MIB, bounded};
 
-/// Prints the error of writing 256 MiB, if any, the written size, and proof that the task
-/// continues.
+/// Writes 256 MiB; prints the error, if any, the written size, and `after` if the task continues.
 const FILL: &str = "said=$(head -c 256M /dev/zero 2>&1 > /fill); echo \"${said##* }\"; stat -c %s /fill; \
                     rm /fill; echo after > /small && cat /small";
 

@@ -95,7 +95,7 @@ async fn killed_engine_fails_the_run_and_the_next_start_leaves_nothing() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     drop(service);
-    // The run must end even if nobody reads its output: the pipe stays open until then.
+    // Its stdout has no reader from here on, which must not keep it from ending.
     let ended = tokio::task::spawn_blocking(move || {
         drop(stdout);
         child.wait_with_output().expect("our own child")
