@@ -101,10 +101,7 @@ impl Authority {
 /// A port in its canonical form: servers may read any other form differently.
 fn read_port(digits: &[u8]) -> Result<u16, Denial> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Denial::identity(
-            "the text after the `:` of the host is not a port",
-            "leave the port out",
-        ));
+        return Err(Denial::identity("the part after the host's `:` is not a port", "leave the port out"));
     }
     let port = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
     port.filter(|_| digits.first() != Some(&b'0')).ok_or_else(Denial::port)
