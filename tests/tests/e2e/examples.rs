@@ -13,7 +13,7 @@ fn run(example: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_policy_decides() {
+fn policy_decides() {
     assert!(!run("check_url", &[]).is_empty());
 }
 
