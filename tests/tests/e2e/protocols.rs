@@ -48,7 +48,7 @@ EOF";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gibibyte_each_way_leaves_the_proxy_under_40_mb() {
+async fn gibibyte_each_way_keeps_the_proxy_under_40_mb() {
     let fixture = Fixture::new().await;
     let gibibyte = 1_u64 << 30;
     let script = format!(
