@@ -50,7 +50,8 @@ pub(super) fn engine_socket_absent(order: &Order) -> Observation {
             sockets.extend(sockets_below(Path::new(&mount.target), &mut left));
         }
     }
-    problems.extend(sockets.iter().filter(|path| has_engines_name(path)).map(|path| problem(path, "is there")));
+    problems
+        .extend(sockets.iter().filter(|path| has_engines_name(path)).map(|path| problem(path, "is there")));
     let begun = Instant::now();
     for path in &sockets {
         if begun.elapsed() > TIMEOUT_OF_ALL {
