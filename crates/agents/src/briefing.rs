@@ -16,7 +16,7 @@ const SERVICES: usize = 150;
 /// The maximum characters of one entry.
 const ENTRY: usize = 120;
 
-/// What an agent can reach and write in its sandbox.
+/// The surroundings of an agent in its sandbox: network, files and time.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
     /// Its network access.

@@ -42,7 +42,7 @@ pub(super) struct Profile {
     package: Option<Package>,
     /// The interpreter of the program, which the image must have.
     needs: Option<String>,
-    /// What to pass as the program of the host.
+    /// The program of the host to pass.
     native: String,
     /// The npm package that installs the program in an image.
     npm: String,
@@ -153,7 +153,7 @@ impl Agent {
         self.0.interactive_files.iter().map(|(name, content)| (name.as_str(), content.as_str()))
     }
 
-    /// What to pass as the program of the host, for messages.
+    /// The program of the host to pass, for messages.
     #[must_use]
     pub fn native(&self) -> &str {
         &self.0.native

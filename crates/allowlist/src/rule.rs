@@ -13,7 +13,7 @@ use crate::method::RuleMethod;
 use crate::path_pattern::PathPattern;
 use crate::request::Request;
 
-/// A rule of either kind. Whoever matches on it learns of a new kind from the compiler.
+/// A rule of either kind. The compiler reports a new kind to every `match` on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// An entry of `domains`: all paths and methods of the hosts it covers.
@@ -112,8 +112,8 @@ pub struct UrlRule {
     allowed: Allowed,
 }
 
-/// The requests that an entry allows on its paths. Whoever matches on it learns of a new kind from
-/// the compiler.
+/// The requests that an entry allows on its paths. The compiler reports a new kind to every `match`
+/// on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// All requests.

@@ -44,7 +44,7 @@ pub struct VendorTools {
     /// Unknown or unreadable parts: other tools, other endpoints, stored prompts, web sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Anywhere>,
-    /// What becomes of a tool that is not allowed.
+    /// The treatment of tools that are not allowed.
     #[serde(skip_serializing_if = "Denied::is_default")]
     pub denied: Denied,
     /// Further hosts whose requests are read like those to the vendors' own APIs.
@@ -71,7 +71,7 @@ pub enum Anywhere {
     Any,
 }
 
-/// What becomes of a tool that is not allowed.
+/// The treatment of tools that are not allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Denied {

@@ -136,8 +136,8 @@ impl Recorded {
         Ok(())
     }
 
-    /// Git's output; `None` if it exceeds the limits. Whatever a task put into its trees, its other
-    /// changes can still be imported.
+    /// Git's output; `None` if it exceeds the limits. Other changes of the task can still be
+    /// imported, regardless of the content of its trees.
     fn asked(
         &mut self,
         git: &Git<'_>,

@@ -1,4 +1,4 @@
-//! What can go wrong with a network log.
+//! The error of a network log.
 
 use std::io;
 use std::path::PathBuf;

@@ -98,7 +98,7 @@ pub struct MountFacts {
     /// `bind`, `volume`, `tmpfs` and so on.
     #[serde(rename = "Type")]
     pub kind: String,
-    /// What is mounted.
+    /// The mounted path or volume.
     pub source: String,
     /// Path in the container.
     pub destination: String,

@@ -53,7 +53,7 @@ impl Failure {
         self.status
     }
 
-    /// What to do about it.
+    /// The hint.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What reaches the user: data on stdout, everything else on stderr.
+//! Output to the user: data on stdout, everything else on stderr.
 //!
 //! Nothing here panics or fails if writing to stdout fails; [`Printer::ending`] turns that into the
 //! exit code, for every command.

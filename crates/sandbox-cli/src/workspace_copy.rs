@@ -20,7 +20,7 @@ use crate::settings::TaskSettings;
 /// The maximum number of withheld changes that are listed, in text and JSON; all are counted, and
 /// `sandbox diff` shows all.
 const LISTED: usize = 100;
-/// What to do with pending changes.
+/// The hint for pending changes.
 const COMMANDS: &str =
     "`sandbox diff` shows them, `sandbox apply` applies them, `sandbox discard` discards them";
 
@@ -33,7 +33,7 @@ pub(crate) struct CopyOfRun<'a> {
     printer: Printer,
 }
 
-/// What to do with changes of an earlier run before the next one starts.
+/// The treatment of changes of an earlier run before the next one starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pending {
     /// Nothing, or the run continues with them.

@@ -283,7 +283,7 @@ impl Sandbox {
         self.shared.engine().map_or_else(|_| oldest(), |engine| *engine.capabilities())
     }
 
-    /// What the engine reports about itself and its host.
+    /// The engine's report about itself and its host.
     ///
     /// # Errors
     ///

@@ -124,7 +124,7 @@ impl Question {
     }
 }
 
-/// What clients can attach to.
+/// The screen to which clients can attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ScreenReport {
     /// Whether its program has a terminal.

@@ -262,7 +262,7 @@ impl Project {
             })
         };
         let mut review = self.review(Some(needs));
-        // What was trusted here itself may be stricter.
+        // Files that were trusted here may be stricter.
         let is_free = |(input, _): &(Input, Rights)| {
             review.record.at(&input.place()).is_none() && review.record.formerly(input).is_none()
         };

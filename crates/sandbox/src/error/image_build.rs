@@ -31,7 +31,7 @@ pub enum ImageBuildError {
     Failed {
         /// The tag of the image.
         tag: String,
-        /// What its steps could reach.
+        /// The network access of its steps.
         reach: BuildReach,
         /// The last lines of its output, escaped.
         output: Vec<String>,
@@ -64,7 +64,7 @@ pub enum ImageBuildError {
     },
 }
 
-/// What the steps of a build can reach.
+/// The network access of the steps of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildReach {

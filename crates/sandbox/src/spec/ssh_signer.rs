@@ -44,7 +44,7 @@ impl SshSigner {
         Self { keys: keys.into(), allowed: Allowed::default(), signs_all: false, callback: None }
     }
 
-    /// What may be signed. Default: git commits and tags.
+    /// Sets the data that may be signed. Default: git commits and tags.
     #[must_use]
     pub fn allowed(self, allowed: Allowed) -> Self {
         Self { allowed, ..self }

@@ -180,7 +180,7 @@ async fn finish(launch: &Launch, started: Started) -> Result<(End, Vec<u8>), San
     Ok((end?, stdout.0.into_bytes()))
 }
 
-/// What `sandbox-inside verify` writes on its stdout.
+/// The output of `sandbox-inside verify` on its stdout.
 struct Report(Capture);
 
 impl Sink for Report {

@@ -106,7 +106,7 @@ struct Refusal<'a> {
     reason: &'static str,
     /// Whether the policy allows them now.
     allowed_now: bool,
-    /// What to change, if rules decide it.
+    /// The change that would allow them, if rules decide it.
     message: Option<String>,
 }
 
