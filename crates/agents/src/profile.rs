@@ -42,7 +42,7 @@ pub(super) struct Profile {
     package: Option<Package>,
     /// The interpreter of the program, which the image must have.
     needs: Option<String>,
-    /// The program of the host to pass.
+    /// Which program of the host a user has to pass.
     native: String,
     /// The npm package that installs the program in an image.
     npm: String,
@@ -153,7 +153,7 @@ impl Agent {
         self.0.interactive_files.iter().map(|(name, content)| (name.as_str(), content.as_str()))
     }
 
-    /// The program of the host to pass, for messages.
+    /// Which program of the host a user has to pass, for messages.
     #[must_use]
     pub fn native(&self) -> &str {
         &self.0.native

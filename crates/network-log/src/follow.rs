@@ -12,7 +12,7 @@ use crate::watch::FolderWatch;
 
 /// How much is read at once.
 const CHUNK: usize = 64 * 1024;
-/// A longer line is not ours; it is returned in pieces instead of kept in memory.
+/// A longer line is not ours; it is returned in pieces and not kept in memory.
 const LONGEST_LINE: usize = 1024 * 1024;
 
 /// The lines of a log, as they arrive. It waits for the kernel's notifications and never polls.

@@ -46,7 +46,7 @@ impl LogWriter {
     }
 
     /// Appends those of `lines` for which there is room, each file with one write: a reader sees
-    /// whole lines. After the first line without room, only permitted requests are logged; for them
+    /// whole lines. After the first line without room, only permitted ones are logged; for them
     /// there must be room. Blocks.
     pub(crate) fn append(&mut self, lines: &[Line]) -> Result<(), LogError> {
         let mut batch = Batch::default();

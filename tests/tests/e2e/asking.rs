@@ -144,7 +144,7 @@ async fn late_answer_and_departed_client_are_refused() {
 
 /// Of a thousand requests, the callback is asked about a few.
 #[tokio::test(flavor = "multi_thread")]
-async fn flood_of_requests_is_refused_without_asking() {
+async fn flood_of_requests_is_refused_with_few_questions() {
     let fixture = Fixture::new().await;
     let (network, asked) = asking(async |_| Verdict::No);
     let script = "seq 1000 | sed 's|.*|url=https://flood.ask.test/&\\noutput=/dev/null|' > /tmp/urls; \

@@ -116,7 +116,7 @@ async fn commit_signed_inside_is_verified_outside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_signs_only_commits_and_reveals_no_key() {
+async fn agent_signs_only_for_git_and_reveals_no_key() {
     let fixture = Fixture::new().await;
     let (keys, _) = keys(&fixture, "hostile").await;
     let events = Arc::<Mutex<Vec<SignEvent>>>::default();
@@ -147,7 +147,7 @@ grep -rl 'PRIVATE KEY' /run /root /tmp /etc/ssh 2>/dev/null || echo none"
     );
     let ran = fixture.run_spec(script(&fixture, Some(signer), &program)).await;
     let expected = ["14"].into_iter().chain(["5"; 12]).chain(["14", "agent.sock", "read-only", "none"]);
-    // 14 is a signature. Only the first and the last request are for commits.
+    // 14 is a signature. Only the first and the last request are for git.
     let hostile = ran.stdout.lines().skip(1).take(12);
     assert_held!(hostile.clone().all(|kind| kind == "5" || kind.parse::<u8>().is_err()), "{}", ran.stdout);
     assert_held!(!ran.stdout.contains('/'), "a key is in reach: {}", ran.stdout);

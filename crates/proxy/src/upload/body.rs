@@ -104,7 +104,7 @@ impl Upload {
 }
 
 impl UploadCounter {
-    /// Counts in `sent` and against `spending`; reports in `error` that they exceed it.
+    /// Counts in `sent` and against `spending`; reports in `error` that the budget is exceeded.
     pub(crate) fn new(sent: Arc<AtomicU64>, spending: Option<Arc<Spending>>, error: UploadErrorSlot) -> Self {
         Self { sent, spending, error }
     }

@@ -92,7 +92,7 @@ async fn limits_for_the_untrusted_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn untrusted_with_a_network_reach_only_permitted_hosts() {
+async fn untrusted_with_a_network_reach_permitted_hosts() {
     let fixture = Fixture::new().await;
     let spec = fixture
         .command("domains: [open.test]", &["curl", "-sS", "https://open.test/x"])

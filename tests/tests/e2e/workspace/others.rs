@@ -1,4 +1,4 @@
-//! Unix sockets and set-user-id bits in a work tree.
+//! Unix sockets, and set-user-id and set-group-id bits, in a work tree.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -44,7 +44,7 @@ async fn socket_of_the_host_in_the_tree_is_unreachable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn setuid_bits_are_removed_from_programs() {
+async fn setuid_and_setgid_bits_are_removed() {
     let fixture = Fixture::new().await;
     let script = "cp /bin/bash x; chmod 4755 x; mkdir g; chmod 2775 g; touch src/y; chmod 2755 src/y";
     for (protection, is_safe) in [(Protection::default(), true), (Protection::none(), false)] {

@@ -100,8 +100,8 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     });
 }
 
-/// Checks the filter that the runtime was asked to load; the engine does not report which profile it
-/// took.
+/// Checks the filter that the runtime was asked to load; the engine does not report which profile
+/// it took.
 fn filter(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     let wrong = match (&plan.isolation.seccomp, &kernel.filter) {
         (Seccomp::Unconfined, None) | (Seccomp::Default, Some(_)) => None,
