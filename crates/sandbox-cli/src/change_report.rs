@@ -14,7 +14,7 @@ pub(crate) fn line(change: &Change) -> String {
     let path = sanitize_name(&change.path.display().to_string());
     let slash = if change.entry == EntryKind::Folder { "/" } else { "" };
     let mark = if change.conflict { '!' } else { ' ' };
-    let held = change.held_back.map(|held| format!(" (withheld: {})", held.as_str())).unwrap_or_default();
+    let held = change.withheld.map(|held| format!(" (withheld: {})", held.as_str())).unwrap_or_default();
     let privileged = if change.privileged { " (set-user-id is dropped)" } else { "" };
     format!("{}{mark} {path}{slash}{held}{privileged}", change.kind.letter())
 }
@@ -28,7 +28,7 @@ pub(crate) struct ChangeReport {
     path_bytes: Option<String>,
     change: &'static str,
     entry: &'static str,
-    held_back: Option<&'static str>,
+    withheld: Option<&'static str>,
     conflict: bool,
     privileged: bool,
 }
@@ -49,7 +49,7 @@ pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
             EntryKind::Link => "link",
             EntryKind::Special => "special",
         },
-        held_back: change.held_back.map(sandbox::workspace::HeldBack::as_str),
+        withheld: change.withheld.map(sandbox::workspace::Withheld::as_str),
         conflict: change.conflict,
         privileged: change.privileged,
     };

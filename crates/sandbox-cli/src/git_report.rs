@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbox::Mount;
-use sandbox::workspace::{GitChanges, HeldBack, ImportReport, Left, RefChange, RefOutcome, SettingChange};
+use sandbox::workspace::{GitChanges, ImportReport, Left, RefChange, RefOutcome, SettingChange, Withheld};
 
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
@@ -156,7 +156,7 @@ fn report_staying_with(git: &GitChanges, takes_settings: &str, printer: Printer)
 
 /// The suffix of a change that waits.
 fn waiting() -> String {
-    format!(" (withheld: {})", HeldBack::Repository.as_str())
+    format!(" (withheld: {})", Withheld::Repository.as_str())
 }
 
 fn moved(change: &RefChange) -> Option<String> {

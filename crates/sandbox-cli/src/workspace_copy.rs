@@ -51,7 +51,7 @@ pub(crate) struct WorkspaceReport {
     /// Paths that remain in the copy.
     pending: usize,
     /// The first [`LISTED`] withheld changes.
-    held_back: Vec<ChangeReport>,
+    withheld: Vec<ChangeReport>,
     /// The imported changes in repositories, and those that were not imported: the first [`LISTED`]
     /// of each.
     git: GitChanges,
@@ -77,7 +77,7 @@ impl Waiting {
     }
 
     /// The number of withheld changes.
-    fn held_back(&self) -> usize {
+    fn withheld(&self) -> usize {
         let repositories = self.git.repositories.iter().filter(|repository| repository.waits);
         held(&self.changes).len() + repositories.count()
     }
@@ -91,7 +91,7 @@ pub(crate) struct CopySummary {
     /// Changed paths.
     pub(crate) pending: usize,
     /// The number of withheld paths among them.
-    pub(crate) held_back: usize,
+    pub(crate) withheld: usize,
     /// Why that cannot be determined.
     pub(crate) error: Option<String>,
 }
@@ -110,7 +110,7 @@ impl CopySummary {
         match waiting() {
             Ok(None) => Self { in_use: true, ..Self::default() },
             Ok(Some(waiting)) => {
-                Self { pending: waiting.count(), held_back: waiting.held_back(), ..Self::default() }
+                Self { pending: waiting.count(), withheld: waiting.withheld(), ..Self::default() }
             }
             Err(error) => Self { error: Some(error.to_string()), ..Self::default() },
         }
@@ -123,9 +123,9 @@ impl fmt::Display for CopySummary {
             Self { error: Some(error), .. } => write!(f, "Unreadable: {error}"),
             Self { in_use: true, .. } => f.write_str("In use by a run"),
             Self { pending: 0, .. } => f.write_str("None"),
-            Self { pending, held_back: 0, .. } => write!(f, "{}, see `sandbox diff`", paths(*pending)),
-            Self { pending, held_back, .. } => {
-                write!(f, "{}, {held_back} withheld, see `sandbox diff`", paths(*pending))
+            Self { pending, withheld: 0, .. } => write!(f, "{}, see `sandbox diff`", paths(*pending)),
+            Self { pending, withheld, .. } => {
+                write!(f, "{}, {withheld} withheld, see `sandbox diff`", paths(*pending))
             }
         }
     }
@@ -155,11 +155,11 @@ impl<'a> CopyOfRun<'a> {
             return Ok(Pending::Continue);
         }
         let waiting = Waiting::in_copy(&copy, self.protection)?;
-        if waiting.count() == waiting.held_back() {
+        if waiting.count() == waiting.withheld() {
             if waiting.count() > 0 {
                 self.printer.note(format_args!(
                     "the task sees changes of earlier runs: {}; {COMMANDS}",
-                    withheld(waiting.count())
+                    withheld_text(waiting.count())
                 ));
             }
             return Ok(Pending::Continue);
@@ -246,8 +246,8 @@ impl<'a> CopyOfRun<'a> {
             };
             self.report(&applied);
             report.applied = applied.applied.len();
-            report.pending = applied.held_back.len() + applied.waiting.len();
-            report.held_back = listed(&applied.held_back);
+            report.pending = applied.withheld.len() + applied.waiting.len();
+            report.withheld = listed(&applied.withheld);
             report.git = cut(applied.git);
             return Ok(());
         }
@@ -257,7 +257,7 @@ impl<'a> CopyOfRun<'a> {
             return if is_over { Ok(copy.discard()?) } else { Ok(()) };
         }
         report.pending = waiting.count();
-        report.held_back = listed(&held(&waiting.changes));
+        report.withheld = listed(&held(&waiting.changes));
         self.report_waiting(waiting.count());
         report.git = cut(waiting.git);
         Ok(())
@@ -293,7 +293,7 @@ impl<'a> CopyOfRun<'a> {
         if lines.len() > LISTED {
             printer.message(format_args!("… and {} more git changes", lines.len() - LISTED));
         }
-        report_held_back(applied, printer);
+        report_withheld(applied, printer);
         report_staying(&applied.git, printer);
     }
 
@@ -309,8 +309,8 @@ impl<'a> CopyOfRun<'a> {
 impl WorkspaceReport {
     /// The report of a run that changed nothing in a copy.
     pub(crate) fn new(mode: WorkspaceMode) -> Self {
-        let (held_back, git) = (Vec::new(), GitChanges::default());
-        Self { mode: mode.as_str(), applied: 0, pending: 0, held_back, git, error: None }
+        let (withheld, git) = (Vec::new(), GitChanges::default());
+        Self { mode: mode.as_str(), applied: 0, pending: 0, withheld, git, error: None }
     }
 
     /// Adds the imported changes in repositories of a task that worked on the tree itself.
@@ -376,8 +376,8 @@ pub(crate) fn explained(error: WorkspaceError) -> Failure {
 }
 
 /// Lists the withheld changes, and how to apply them.
-pub(crate) fn report_held_back(applied: &Applied, printer: Printer) {
-    let held = &applied.held_back;
+pub(crate) fn report_withheld(applied: &Applied, printer: Printer) {
+    let held = &applied.withheld;
     for repository in &applied.waiting {
         let path = sanitize_name(&repository.path.display().to_string());
         printer.warning(format_args!("git changes in `{path}` are withheld"));
@@ -389,15 +389,15 @@ pub(crate) fn report_held_back(applied: &Applied, printer: Printer) {
         }
         return;
     }
-    let is_special = |change: &Change| change.held_back == Some(sandbox::workspace::HeldBack::Special);
-    printer.warning(format_args!("{}:", withheld(held.len())));
+    let is_special = |change: &Change| change.withheld == Some(sandbox::workspace::Withheld::Special);
+    printer.warning(format_args!("{}:", withheld_text(held.len())));
     for change in held.iter().take(LISTED) {
         printer.message(line(change));
     }
     if held.len() > LISTED {
         printer.message(format_args!("… and {} more", held.len() - LISTED));
     }
-    if held.iter().any(|change| change.held_back == Some(sandbox::workspace::HeldBack::Repository)) {
+    if held.iter().any(|change| change.withheld == Some(sandbox::workspace::Withheld::Repository)) {
         printer.hint(
             "changes of one git operation are not split, and a new repository of the task is \
              recreated from its commits alone; `sandbox apply --include-protected` does both",
@@ -412,7 +412,7 @@ pub(crate) fn report_held_back(applied: &Applied, printer: Printer) {
 }
 
 fn held(changes: &[Change]) -> Vec<Change> {
-    let held = changes.iter().filter(|change| change.held_back.is_some());
+    let held = changes.iter().filter(|change| change.withheld.is_some());
     held.cloned().collect()
 }
 
@@ -438,6 +438,6 @@ fn paths(count: usize) -> String {
     if count == 1 { "1 changed path".to_owned() } else { format!("{count} changed paths") }
 }
 
-fn withheld(count: usize) -> String {
+fn withheld_text(count: usize) -> String {
     if count == 1 { "1 change is withheld".to_owned() } else { format!("{count} changes are withheld") }
 }

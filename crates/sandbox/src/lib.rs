@@ -132,8 +132,8 @@ pub mod session {
 pub mod workspace {
     pub use sandbox_workspace::{
         Applied, ApplyOptions, Change, ChangeKind, EntryKind, FailedImport, Findings, GitChanges,
-        GitIdentity, HeldBack, MainWorkTree, OutsideRepository, OutsideRepositoryError, Protection,
-        RepositoryChanges, TamperKind, TamperedPath, Versions, WaitingSetting, WorkspaceCopy, WorkspaceError,
+        GitIdentity, MainWorkTree, OutsideRepository, OutsideRepositoryError, Protection, RepositoryChanges,
+        TamperKind, TamperedPath, Versions, WaitingSetting, Withheld, WorkspaceCopy, WorkspaceError,
         git_configurations, remove_folder,
     };
     pub use sandbox_workspace::{ImportError, ImportReport, Left, RefChange, RefOutcome, SettingChange};

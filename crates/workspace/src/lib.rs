@@ -36,7 +36,7 @@ mod unprivileged;
 mod watch;
 mod workspace_guard;
 
-pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Versions, WorkspaceCopy};
+pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, Versions, Withheld, WorkspaceCopy};
 pub use error::{WorkspaceError, sanitized};
 pub use git_identity::{GitIdentity, git_configurations};
 pub use git_view::{FailedImport, GitChanges, Patience, RepositoryChanges, WaitingSetting};

@@ -29,7 +29,7 @@ async fn doctor_warns_and_its_trial_run_succeeds() {
     };
     let gvisor = named("gVisor");
     assert_eq!(gvisor["verdict"], "warn", "{gvisor}");
-    let hint = gvisor["mend"].as_str().expect("a hint");
+    let hint = gvisor["hint"].as_str().expect("a hint");
     for part in ["sandbox verify", "--hooks-dir", "\"createRuntime\""] {
         assert!(hint.contains(part), "{part}: {hint}");
     }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::git_report::{coming, report_staying};
 use crate::printer::Printer;
 use crate::settings::TrustedProject;
-use crate::workspace_copy::{explained, report_held_back, settled};
+use crate::workspace_copy::{explained, report_withheld, settled};
 
 use super::diff::NO_COPY;
 
@@ -31,7 +31,7 @@ pub(crate) async fn apply(
     };
     let options = ApplyOptions {
         protection: project.protection(false),
-        include_held_back: args.include_protected,
+        include_withheld: args.include_protected,
         force: args.force,
         git_settings: args.git_config.clone(),
     };
@@ -47,7 +47,7 @@ fn report(applied: &Applied, printer: Printer) {
     let lines = applied.applied.iter().map(line).chain(coming(&applied.git));
     // Stops once stdout is closed.
     let _ = { lines }.all(|line| printer.line(line));
-    report_held_back(applied, printer);
+    report_withheld(applied, printer);
     report_staying(&applied.git, printer);
 }
 
@@ -56,7 +56,7 @@ fn report(applied: &Applied, printer: Printer) {
 struct ApplyReport<'a> {
     version: u32,
     applied: Vec<ChangeReport>,
-    held_back: Vec<ChangeReport>,
+    withheld: Vec<ChangeReport>,
     git: &'a GitChanges,
 }
 
@@ -64,7 +64,7 @@ fn json(applied: &Applied) -> String {
     let report = ApplyReport {
         version: 2,
         applied: reports(&applied.applied),
-        held_back: reports(&applied.held_back),
+        withheld: reports(&applied.withheld),
         git: &applied.git,
     };
     // Serializing texts and numbers cannot fail.

@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn waiting() -> CopySummary {
-        CopySummary { pending: 3, held_back: 1, ..CopySummary::default() }
+        CopySummary { pending: 3, withheld: 1, ..CopySummary::default() }
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
         aa        pid 7  -       container  task    running  sandbox-task-x
         bb        ended  -       network    egress  -        sandbox-egress
         ");
-        insta::assert_snapshot!(json("podman 5.4.2", Some(&image()), &waiting(), &inventory(), &Runs::default()), @r#"{"version":1,"engine":"podman 5.4.2","image":{"tag":"localhost/sandbox-overlay:1","id":"sha256:0123456789abcdef","created":"1970-01-01T00:00:00Z","size":5242880},"workspace_copy":{"in_use":false,"pending":3,"held_back":1,"error":null},"instances":[{"id":"aa","alive":true,"pid":7,"shield":null,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"shield":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
+        insta::assert_snapshot!(json("podman 5.4.2", Some(&image()), &waiting(), &inventory(), &Runs::default()), @r#"{"version":1,"engine":"podman 5.4.2","image":{"tag":"localhost/sandbox-overlay:1","id":"sha256:0123456789abcdef","created":"1970-01-01T00:00:00Z","size":5242880},"workspace_copy":{"in_use":false,"pending":3,"withheld":1,"error":null},"instances":[{"id":"aa","alive":true,"pid":7,"shield":null,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"shield":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
         let instances = inventory().instances;
         assert_eq!(instances.iter().map(is_shared).collect::<Vec<_>>(), [false, true]);
     }

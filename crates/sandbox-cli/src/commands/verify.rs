@@ -122,8 +122,7 @@ struct CheckForm<'a> {
     promise: &'a str,
     held: bool,
     detail: &'a str,
-    #[serde(rename = "mend")]
-    fix: Option<&'a str>,
+    hint: Option<&'a str>,
 }
 
 fn json(report: &VerifyReport) -> String {
@@ -139,7 +138,7 @@ fn json(report: &VerifyReport) -> String {
                 promise: finding.check.guarantee(),
                 held: finding.held,
                 detail: &finding.detail,
-                fix: (!finding.held).then(|| finding.check.fix()),
+                hint: (!finding.held).then(|| finding.check.fix()),
             })
             .collect(),
     };

@@ -41,7 +41,6 @@ pub struct ExecResult {
     /// command, with [`ExecutorMode::Reuse`](crate::executor::ExecutorMode::Reuse) when it ended on
     /// its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup). Of concurrent
     /// commands in one mount, any may report the findings of another.
-    #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
     /// The changes to repositories of such mounts since the last result that were imported, and
     /// those that were not. Like [`tampered`](Self::tampered), they are known when the container

@@ -56,7 +56,6 @@ pub struct ExecutionResult {
     pub oom_killed: bool,
     /// Files that it wrote where programs of the host would execute them: see
     /// [`Protection`](crate::workspace::Protection).
-    #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
     /// The changes to repositories of [protected](crate::Mount::protected) mounts that were
     /// imported, and those that were not. For a copy, see
@@ -91,7 +90,6 @@ pub struct CommandResult {
     pub oom_killed: bool,
     /// Files that it wrote where programs of the host would execute them: see
     /// [`Protection`](crate::workspace::Protection).
-    #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
     /// The changes to repositories of [protected](crate::Mount::protected) mounts that were
     /// imported, and those that were not. For a copy, see
@@ -145,7 +143,7 @@ mod tests {
         };
         let json = serde_json::to_value(&result).unwrap();
         assert_eq!(json["stdout"], "a\u{fffd}b");
-        assert_eq!(json["planted"][0]["path"], "/\u{fffd}");
+        assert_eq!(json["tampered"][0]["path"], "/\u{fffd}");
         assert_eq!(json["duration"]["secs"], 1);
     }
 

@@ -16,7 +16,7 @@ use super::super::git_view::{
 use super::super::host_follow::HostFollows;
 use super::super::path_text::PathText;
 use super::super::protection::Protection;
-use super::change::{Change, ChangeKind, EntryKind, HeldBack};
+use super::change::{Change, ChangeKind, EntryKind, Withheld};
 use super::changes::{Comparison, Differences};
 use super::fail_point::{FailPoint, FailPoints, stopped};
 use super::finish::{finish, recover};
@@ -35,7 +35,7 @@ pub struct ApplyOptions {
     /// The paths whose changes are withheld.
     pub protection: Protection,
     /// Also apply changes that are protected or lead out of the tree.
-    pub include_held_back: bool,
+    pub include_withheld: bool,
     /// Also apply changes of paths that changed on the host meanwhile: the task's version wins.
     pub force: bool,
     /// Names of git settings to import; no others are.
@@ -49,7 +49,7 @@ pub struct Applied {
     /// Changes that the tree has now.
     pub applied: Vec<Change>,
     /// Withheld changes, which remain in the copy.
-    pub held_back: Vec<Change>,
+    pub withheld: Vec<Change>,
     /// The imported and rejected changes in repositories.
     pub git: GitChanges,
     /// Changes in repositories that were not imported because git recorded another version of a
@@ -113,8 +113,8 @@ fn apply_within(
     let opened = from.opened(folder)?;
     let mut imports = Imports::prepare(&opened, &git_view::run(&run), folder)?;
     let judged = from.judged(&opened, &mut imports, &options.protection)?;
-    let waiting = if options.include_held_back { BTreeSet::new() } else { judged.waiting };
-    let (applied, held_back) = sort(judged.changes, options);
+    let waiting = if options.include_withheld { BTreeSet::new() } else { judged.waiting };
+    let (applied, withheld) = sort(judged.changes, options);
     if !options.force {
         refuse_conflicts(from, &applied)?;
     }
@@ -123,7 +123,7 @@ fn apply_within(
     let imports = imports.without(&waiting);
     let taken = taken(&options.git_settings, &imports, folder)?;
     let git = |repositories| GitChanges { repositories, left: judged.left.clone(), ..GitChanges::default() };
-    let mut keeps = Kept::of(&held_back);
+    let mut keeps = Kept::of(&withheld);
     let mut keeps_outside = false;
     for path in &waiting {
         if from.repositories.is_outside(path) {
@@ -133,7 +133,7 @@ fn apply_within(
         }
     }
     keeps.sort_by(|a, b| a.path().cmp(b.path()));
-    let is_nothing = applied.is_empty() && held_back.is_empty() && waiting.is_empty();
+    let is_nothing = applied.is_empty() && withheld.is_empty() && waiting.is_empty();
     if is_nothing && imports.is_empty() && taken.is_empty() && !git_changes::are_there(folder) {
         notes::forget(folder)?;
         return Ok(Applied { git: git(Vec::new()), ..Applied::default() });
@@ -167,7 +167,7 @@ fn apply_within(
     let mut came = Vec::new();
     let import = |_: &Journal| imports.commit(&from.host, &taken, folder).map(|done| came = done);
     finish(journal, folder, import, fail_points)?;
-    Ok(Applied { applied, held_back, git: git(came), waiting: waits })
+    Ok(Applied { applied, withheld, git: git(came), waiting: waits })
 }
 
 /// The settings called `keys`, among those that wait and those that will.
@@ -202,9 +202,9 @@ fn refuse_conflicts(from: &Comparison, changes: &[Change]) -> Result<(), Workspa
 fn sort(changes: Vec<Change>, options: &ApplyOptions) -> (Vec<Change>, Vec<Change>) {
     let mut held: Vec<PathBuf> = Vec::new();
     changes.into_iter().partition(|change| {
-        let stays = match change.held_back {
-            Some(HeldBack::Special) => true,
-            Some(_) => !options.include_held_back,
+        let stays = match change.withheld {
+            Some(Withheld::Special) => true,
+            Some(_) => !options.include_withheld,
             None => false,
         } || held.iter().any(|folder| change.path.starts_with(folder));
         if stays && change.entry == EntryKind::Folder && change.kind != ChangeKind::Removed {

@@ -19,7 +19,7 @@ pub struct Change {
     /// The kind of its entry in the copy; the former kind if it was removed.
     pub entry: EntryKind,
     /// The reason why it is applied only on request.
-    pub held_back: Option<HeldBack>,
+    pub withheld: Option<Withheld>,
     /// Whether it changed on the host too since the task began.
     pub conflict: bool,
     /// Whether it had set-user-id or set-group-id bits, which are never applied.
@@ -65,7 +65,7 @@ pub enum EntryKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum HeldBack {
+pub enum Withheld {
     /// Host programs execute or obey it implicitly; or it is a folder that would be changed
     /// together with such an entry.
     Protected,
@@ -79,7 +79,7 @@ pub enum HeldBack {
     Repository,
 }
 
-impl HeldBack {
+impl Withheld {
     /// A short label.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -17,7 +17,7 @@ use super::super::names::Names;
 use super::super::protection::Protection;
 use super::super::role::text;
 use super::super::sparse::same_content;
-use super::change::{Change, ChangeKind, EntryKind, HeldBack};
+use super::change::{Change, ChangeKind, EntryKind, Withheld};
 use super::repositories::Repositories;
 use super::xattr;
 
@@ -55,7 +55,7 @@ pub(super) struct Judge<'a> {
 }
 
 /// A folder that is still to be compared, and the reason why all of its content is withheld.
-type Pending = (PathBuf, Option<HeldBack>);
+type Pending = (PathBuf, Option<Withheld>);
 
 impl Comparison {
     /// The differences, before changes that belong together are combined.
@@ -77,7 +77,7 @@ impl Comparison {
         &self,
         judge: &Judge<'_>,
         folder: &Path,
-        held: Option<HeldBack>,
+        held: Option<Withheld>,
         found: &mut Differences,
         pending: &mut Vec<Pending>,
     ) -> Result<(), WorkspaceError> {
@@ -100,9 +100,9 @@ impl Comparison {
             let completes =
                 || is_completed && makes_repository(name) && below.iter().all(|(known, _)| known != name);
             let is_held = || judge.follows.covers(path) || completes();
-            held.or_else(|| is_held().then_some(HeldBack::Protected)).or_else(|| {
+            held.or_else(|| is_held().then_some(Withheld::Protected)).or_else(|| {
                 let role = *judged.roles.get(name)?;
-                (!self.is_harmless(judge, role, path, kind)).then_some(HeldBack::Protected)
+                (!self.is_harmless(judge, role, path, kind)).then_some(Withheld::Protected)
             })
         };
         for (name, kind) in &upper {
@@ -189,7 +189,7 @@ impl Comparison {
             path: path.to_owned(),
             kind: ChangeKind::Added,
             entry: EntryKind::Folder,
-            held_back: Some(HeldBack::Repository),
+            withheld: Some(Withheld::Repository),
             conflict: self.is_conflict(path, None),
             privileged: false,
             is_repository: true,
@@ -223,7 +223,7 @@ impl Comparison {
         &self,
         judge: &Judge<'_>,
         path: &Path,
-        held: Option<HeldBack>,
+        held: Option<Withheld>,
         changes: &mut Vec<Change>,
     ) -> Result<Kind, WorkspaceError> {
         let failed = |source| WorkspaceError::new("read", path, source);
@@ -247,9 +247,9 @@ impl Comparison {
             Kind::Folder | Kind::File => held,
             Kind::Link => {
                 let leads_out = self.leads_out(path).map_err(failed)?;
-                held.or(leads_out.then_some(HeldBack::LeadsOut))
+                held.or(leads_out.then_some(Withheld::LeadsOut))
             }
-            Kind::Special => Some(HeldBack::Special),
+            Kind::Special => Some(Withheld::Special),
         };
         changes.push(Change {
             path: path.to_owned(),
@@ -258,7 +258,7 @@ impl Comparison {
                 None => ChangeKind::Added,
             },
             entry: now.kind.into(),
-            held_back: held.or_else(|| self.held_with(judge, path, before.as_ref())),
+            withheld: held.or_else(|| self.held_with(judge, path, before.as_ref())),
             conflict: self.is_conflict(path, before),
             privileged: now.kind == Kind::File && now.mode & PRIVILEGES != 0,
             is_repository: false,
@@ -272,7 +272,7 @@ impl Comparison {
         &self,
         judge: &Judge<'_>,
         path: &Path,
-        held: Option<HeldBack>,
+        held: Option<Withheld>,
         changes: &mut Vec<Change>,
     ) -> Result<(), WorkspaceError> {
         let before = self.host.facts(path).map_err(|source| WorkspaceError::new("read", path, source))?;
@@ -284,7 +284,7 @@ impl Comparison {
             path: path.to_owned(),
             kind: ChangeKind::Removed,
             entry: before.kind.into(),
-            held_back: held.or_else(|| self.held_with(judge, path, Some(&before))),
+            withheld: held.or_else(|| self.held_with(judge, path, Some(&before))),
             conflict: self.is_conflict(path, Some(before)),
             privileged: false,
             is_repository: false,

@@ -25,7 +25,7 @@ pub fn workspace_copy(data: &[u8]) {
     let script = Script::new(input.rest());
     let options = ApplyOptions {
         protection: if chosen & 1 == 0 { Protection::default() } else { Protection::none() },
-        include_held_back: chosen & 2 != 0,
+        include_withheld: chosen & 2 != 0,
         force: chosen & 4 != 0,
         git_settings: Vec::new(),
     };
@@ -83,6 +83,6 @@ fn apply(fixture: &Fixture, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Fo
     };
     assert!(same(&before) == same(&after), "more than the reported changes were applied");
     let left = opened().is_some();
-    let waits = !applied.git.repositories.is_empty() || !applied.held_back.is_empty();
+    let waits = !applied.git.repositories.is_empty() || !applied.withheld.is_empty();
     assert!(!left || waits, "a copy is left of which all is applied");
 }

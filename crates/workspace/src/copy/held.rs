@@ -11,7 +11,7 @@ use super::super::git_config::are_plain_modules;
 use super::super::inventory::{Protected, content, protected};
 use super::super::judge;
 use super::super::role::{Role, text};
-use super::change::HeldBack;
+use super::change::Withheld;
 use super::changes::{Comparison, Judge, target};
 use super::xattr;
 
@@ -127,10 +127,10 @@ impl Comparison {
         judge: &Judge<'_>,
         path: &Path,
         before: Option<&Facts>,
-    ) -> Option<HeldBack> {
+    ) -> Option<Withheld> {
         before.filter(|before| before.kind == Kind::Folder)?;
         if judge.follows.has_within(path) {
-            return Some(HeldBack::Protected);
+            return Some(Withheld::Protected);
         }
         let mut pending = vec![path.to_owned()];
         while let Some(folder) = pending.pop() {
@@ -141,7 +141,7 @@ impl Comparison {
                 match (judged.roles.get(&name), kind) {
                     (Some(Role::Hooks), Kind::Folder) if are_samples(&self.host, &inner) => {}
                     (Some(Role::Modules | Role::GitFile), _) => {}
-                    (Some(_), _) => return Some(HeldBack::Protected),
+                    (Some(_), _) => return Some(Withheld::Protected),
                     (None, Kind::Folder) => pending.push(inner),
                     (None, _) => {}
                 }

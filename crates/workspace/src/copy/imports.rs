@@ -11,7 +11,7 @@ use sandbox_host_git::{Error, HostRepository, Import, Recorded, RunName};
 use super::super::error::WorkspaceError;
 use super::super::git_view::{Opened, RepositoryChanges, WaitingSetting, git_changes, run};
 use super::super::inventory::is_in_git;
-use super::change::{Change, HeldBack};
+use super::change::{Change, Withheld};
 use super::journal::{Journal, Phase};
 use super::repositories::Repositories;
 
@@ -180,7 +180,7 @@ pub(super) fn hold_recorded(
         };
         let path = repository.known.path();
         let is_held = |change: &&Change| {
-            change.held_back.is_some() && change.path.starts_with(work_tree) && !is_in_git(&change.path)
+            change.withheld.is_some() && change.path.starts_with(work_tree) && !is_in_git(&change.path)
         };
         let held: Vec<PathBuf> = changes.iter().filter(is_held).map(|change| change.path.clone()).collect();
         let is_torn = !held.is_empty()
@@ -195,8 +195,8 @@ pub(super) fn hold_recorded(
         }
         waiting.insert(path.to_owned());
         for change in changes.iter_mut() {
-            if change.held_back.is_none() && change.path.starts_with(work_tree) {
-                change.held_back = Some(HeldBack::Repository);
+            if change.withheld.is_none() && change.path.starts_with(work_tree) {
+                change.withheld = Some(Withheld::Repository);
             }
         }
     }

@@ -19,7 +19,7 @@ use sandbox_files::tree::Tree;
 use super::super::error::WorkspaceError;
 use super::super::path_text;
 use super::super::trash;
-use super::change::{Change, ChangeKind, HeldBack};
+use super::change::{Change, ChangeKind, Withheld};
 
 /// The upper layer that replaces the other.
 const NEXT: &str = "upper-next";
@@ -37,9 +37,9 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The changes in `held_back` that can be applied later; a device, pipe or socket never can.
-    pub(super) fn of(held_back: &[Change]) -> Vec<Self> {
-        let kept = held_back.iter().filter(|change| change.held_back != Some(HeldBack::Special));
+    /// The changes in `withheld` that can be applied later; a device, pipe or socket never can.
+    pub(super) fn of(withheld: &[Change]) -> Vec<Self> {
+        let kept = withheld.iter().filter(|change| change.withheld != Some(Withheld::Special));
         kept.map(|change| Self {
             path: change.path.clone(),
             is_removal: change.kind == ChangeKind::Removed,

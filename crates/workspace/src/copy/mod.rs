@@ -23,7 +23,7 @@ mod sync;
 mod xattr;
 
 pub use apply::{Applied, ApplyOptions};
-pub use change::{Change, ChangeKind, EntryKind, HeldBack};
+pub use change::{Change, ChangeKind, EntryKind, Withheld};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::workspace_copy;
 pub(crate) use state::{CopyInUse, git_folder, take_outside};

@@ -58,7 +58,7 @@ const WORK: &str = "echo fine > fine; echo two >> a; mkdir -p .vscode; echo evil
                     cp /bin/true tool; chmod 6755 tool; touch $'x\\e[2J\\nwarning: forged'; python3 -c 0 2>/dev/null; rm gone";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_of_an_agent_are_applied_except_protected_ones() {
+async fn changes_of_an_agent_are_applied_except_withheld_ones() {
     let project = super::agent::project();
     project.write("a", "one\n");
     project.write("gone", "x\n");
@@ -67,7 +67,7 @@ async fn changes_of_an_agent_are_applied_except_protected_ones() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!((read(&project, "fine"), read(&project, "a")), ("fine\n".to_owned(), "one\ntwo\n".to_owned()));
     let mode = fs::metadata(project.path().join("tool")).expect("a file").mode();
-    assert_eq!(mode & 0o7777, 0o755, "the set-user-ID bit is removed");
+    assert_eq!(mode & 0o7777, 0o755, "the set-user-ID and set-group-ID bits are removed");
     for withheld in [".vscode", "pipe", "out"] {
         assert_held!(project.path().join(withheld).symlink_metadata().is_err(), "{withheld}");
     }
@@ -79,11 +79,11 @@ async fn changes_of_an_agent_are_applied_except_protected_ones() {
         (&"auto".into(), &serde_json::Value::Null, &4.into()),
         "{workspace}"
     );
-    let withheld: Vec<(&str, &str)> = workspace["held_back"]
+    let withheld: Vec<(&str, &str)> = workspace["withheld"]
         .as_array()
         .expect("a list")
         .iter()
-        .filter_map(|change| Some((change["path"].as_str()?, change["held_back"].as_str()?)))
+        .filter_map(|change| Some((change["path"].as_str()?, change["withheld"].as_str()?)))
         .collect();
     let expected = [
         (".vscode", "protected"),
@@ -144,7 +144,7 @@ async fn changes_of_failed_timed_out_and_stopped_runs_are_applied() {
     for path in ["failed", "slow", "stopped"] {
         assert_eq!(read(&project, path), "x\n", "{path}");
     }
-    // A run that fails before its command starts changes and leaves nothing.
+    // A run that fails before its command starts changes nothing and leaves nothing.
     let ended = project.output(&["run", "--workspace", "auto", "--", "/no/such/program"]);
     assert_eq!(ended.code, Some(127), "{ended:?}");
     let none = project.output(&["diff"]);

@@ -126,7 +126,7 @@ async fn doctor_passes_here_and_reports_a_missing_program_or_engine() {
     assert_eq!(broken.code, Some(1));
     for name in ["proxy program", "inside program"] {
         let program = named(&broken.json(), name);
-        let hint = program["mend"].as_str().unwrap_or_default();
+        let hint = program["hint"].as_str().unwrap_or_default();
         assert!(program["verdict"] == "fail" && hint.contains("SANDBOX_PROXY_DIR"), "{program}");
     }
 

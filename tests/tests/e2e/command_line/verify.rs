@@ -88,5 +88,5 @@ async fn broken_guarantee_is_reported_with_a_hint_and_an_exit_code() {
     let report = ended.json();
     assert_eq!(report["ok"], false);
     let checks = report["checks"].as_array().expect("checks");
-    assert!(checks.iter().all(|check| check["held"].as_bool() == Some(check["mend"].is_null())));
+    assert!(checks.iter().all(|check| check["held"].as_bool() == Some(check["hint"].is_null())));
 }

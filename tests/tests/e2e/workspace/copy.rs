@@ -68,7 +68,7 @@ async fn host_sees_nothing_of_a_copy_before_and_everything_after_the_apply() {
 
     let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     let applied = copy.apply(&ApplyOptions::default()).expect("applied");
-    assert!(applied.held_back.is_empty(), "{applied:?}");
+    assert!(applied.withheld.is_empty(), "{applied:?}");
     assert_eq!(tree.host(list).1, control.host(list).1, "the result equals work on the tree itself");
     assert_eq!(
         tree.host("git log --format=%s && git fsck --strict && git status --porcelain --untracked-files=no")
@@ -124,7 +124,7 @@ async fn protected_paths_in_a_copy_are_withheld_and_links_stay_inside() {
     assert!(ran.stderr.contains("mknod"), "{}", ran.stderr);
     let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     let applied = copy.apply(&ApplyOptions::default()).expect("applied");
-    let held: Vec<&str> = applied.held_back.iter().filter_map(|change| change.path.to_str()).collect();
+    let held: Vec<&str> = applied.withheld.iter().filter_map(|change| change.path.to_str()).collect();
     assert_eq!(held, [".envrc", "passwd", "pipe"]);
     let report = &applied.git.repositories[0].report;
     assert!(report.left.iter().any(|left| left.path == "hooks/post-commit"), "{report:?}");

@@ -46,12 +46,12 @@ async fn day_of_work_in_a_copy_is_applied_whole() {
         assert_eq!(ran.code, 0, "{}: {}", layout.name, ran.stderr);
         let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
         let applied = copy.apply(&ApplyOptions::default()).expect("it is applied");
-        let held: Vec<String> = (applied.held_back.iter())
-            .map(|change| format!("{:?} {}", change.held_back, change.path.display()))
+        let held: Vec<String> = (applied.withheld.iter())
+            .map(|change| format!("{:?} {}", change.withheld, change.path.display()))
             .collect();
         // A repository created by the task is withheld for review.
         let is_of_git = |change: &Change| change.path.iter().any(|part| part == ".git" || part == "bare.git");
-        assert!(applied.held_back.iter().all(is_of_git), "{}: {held:#?}", layout.name);
+        assert!(applied.withheld.iter().all(is_of_git), "{}: {held:#?}", layout.name);
         let waits = ["git clone", "git init"].iter().any(|made| layout.day.contains(made));
         assert_eq!(held.is_empty(), !waits, "{}: {held:#?}", layout.name);
         assert!(!applied.applied.is_empty(), "{}", layout.name);

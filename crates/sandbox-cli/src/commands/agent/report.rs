@@ -32,8 +32,8 @@ struct AgentReport<'a> {
     traffic: Option<Traffic>,
     duration_ms: u64,
     exit_code: i64,
-    /// The former paths of planted files, which were moved away.
-    planted: Vec<String>,
+    /// The former paths of files that programs of the host would execute, which were moved away.
+    tampered: Vec<String>,
     /// The number of events that the session lacks.
     missing_events: u64,
     /// The result of the changes in the copy of the work tree.
@@ -119,7 +119,7 @@ pub(super) fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> Str
         traffic: result.traffic,
         duration_ms: result.duration_ms,
         exit_code: result.exit_code,
-        planted: result
+        tampered: result
             .tampered
             .iter()
             .filter(|thing| !thing.is_left_in_place())

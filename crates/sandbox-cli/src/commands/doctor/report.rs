@@ -35,7 +35,6 @@ pub(super) struct Check {
     verdict: Verdict,
     detail: String,
     /// How to fix it.
-    #[serde(rename = "mend")]
     hint: Option<String>,
 }
 
@@ -136,7 +135,7 @@ mod tests {
         FAIL  proxy           there is none
                               hint: build it
         ");
-        insta::assert_snapshot!(serde_json::to_string(&report()).unwrap(), @r#"{"version":1,"ok":false,"checks":[{"name":"engine","verdict":"ok","detail":"podman 5.4.2","mend":null},{"name":"control groups","verdict":"warn","detail":"version 1","mend":"boot with version 2"},{"name":"proxy","verdict":"fail","detail":"there is none","mend":"build it"}]}"#);
+        insta::assert_snapshot!(serde_json::to_string(&report()).unwrap(), @r#"{"version":1,"ok":false,"checks":[{"name":"engine","verdict":"ok","detail":"podman 5.4.2","hint":null},{"name":"control groups","verdict":"warn","detail":"version 1","hint":"boot with version 2"},{"name":"proxy","verdict":"fail","detail":"there is none","hint":"build it"}]}"#);
     }
 
     #[test]

@@ -271,22 +271,22 @@ fn protected_paths_and_outward_links_are_withheld_until_requested() {
     };
     let held = fixture();
     let applied = held.apply(&ApplyOptions::default()).unwrap();
-    let held_back: Vec<&str> = applied.held_back.iter().map(|change| change.path.to_str().unwrap()).collect();
+    let withheld: Vec<&str> = applied.withheld.iter().map(|change| change.path.to_str().unwrap()).collect();
     let expected =
         [".claude", ".claude/settings.json", "absolute", "bare", "climbs", "sub/.envrc", "sub/sly"];
-    assert_eq!(held_back, expected);
+    assert_eq!(withheld, expected);
     let tree = held.snapshot();
     assert!(expected.iter().all(|path| !tree.contains_key(*path)), "{tree:?}");
     assert!(tree.contains_key("new") && tree.contains_key("sub/fine"));
 
     // They remain in the copy, which has no other differences now.
     assert_eq!(held.changes().len(), expected.len());
-    held.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
+    held.apply(&ApplyOptions { include_withheld: true, ..ApplyOptions::default() }).unwrap();
     assert_eq!(held.snapshot()[".claude/settings.json"], "evil");
 
     let all = fixture();
-    let options = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
-    assert!(all.apply(&options).unwrap().held_back.is_empty());
+    let options = ApplyOptions { include_withheld: true, ..ApplyOptions::default() };
+    assert!(all.apply(&options).unwrap().withheld.is_empty());
     let tree = all.snapshot();
     assert_eq!(tree["sub/.envrc"], "evil", "the control: it would be there");
     assert!(!tree.contains_key(".git") && tree.contains_key("new/file"), "{tree:?}");
@@ -298,11 +298,11 @@ fn special_files_and_privilege_bits_are_not_applied() {
     fixture.task("tool", "x");
     fs::set_permissions(fixture.upper().join("tool"), fs::Permissions::from_mode(0o6755)).unwrap();
     mknodat(CWD, fixture.upper().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    let options = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+    let options = ApplyOptions { include_withheld: true, ..ApplyOptions::default() };
     let applied = fixture.apply(&options).unwrap();
     assert_eq!(fixture.tree().join("tool").metadata().unwrap().mode() & 0o7777, 0o755);
     assert!(applied.applied[0].privileged);
-    assert_eq!(applied.held_back[0].held_back, Some(HeldBack::Special));
+    assert_eq!(applied.withheld[0].withheld, Some(Withheld::Special));
     assert!(!fixture.tree().join("pipe").exists());
 }
 

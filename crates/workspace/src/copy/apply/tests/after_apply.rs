@@ -4,9 +4,9 @@ use std::os::unix::fs::FileTypeExt as _;
 
 use super::*;
 
-fn held_back(fixture: &Fixture) -> Vec<String> {
+fn withheld(fixture: &Fixture) -> Vec<String> {
     let changes = fixture.opened().changes(&Protection::default()).unwrap();
-    let held = changes.iter().filter(|change| change.held_back.is_some());
+    let held = changes.iter().filter(|change| change.withheld.is_some());
     held.map(|change| change.path.display().to_string()).collect()
 }
 
@@ -73,7 +73,7 @@ fn applied_changes_are_no_longer_in_the_copy() {
     fixture.hide("hidden");
     mknodat(CWD, fixture.upper().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     fs::set_permissions(fixture.upper().join("new"), fs::Permissions::from_mode(0o710)).unwrap();
-    let held = held_back(&fixture);
+    let held = withheld(&fixture);
     assert_eq!(
         held,
         ["hidden/.envrc", "new/.envrc", "pipe", "sub/.claude", "sub/.claude/a", "sub/.claude/a/b"]
@@ -112,7 +112,7 @@ fn applied_changes_are_no_longer_in_the_copy() {
     );
     fixture.apply(&ApplyOptions::default()).unwrap();
     assert_eq!(fixture.snapshot()["edited"], "by the second task");
-    let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+    let all = ApplyOptions { include_withheld: true, ..ApplyOptions::default() };
     fixture.apply(&all).unwrap();
     assert!(fixture.opened_if_any().is_none() && !fixture.tree().join("hidden/.envrc").exists());
     assert_eq!(fixture.snapshot()["sub/.claude/a/b"], "evil");
@@ -146,7 +146,7 @@ fn conflict_of_a_withheld_change_survives_the_apply_of_the_rest() {
     fixture.host(".envrc", "of the host");
     fixture.apply(&ApplyOptions::default()).unwrap();
     drop(fixture.taken());
-    let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+    let all = ApplyOptions { include_withheld: true, ..ApplyOptions::default() };
     assert!(matches!(fixture.apply(&all), Err(WorkspaceError::Conflict { .. })));
 }
 
@@ -174,7 +174,7 @@ fn crash_at_any_point_keeps_withheld_changes() {
         };
         let applied = apply(&comparison, &fixture.copy(), &ApplyOptions::default(), &mut fail_points);
         let copy = fixture.opened();
-        assert_eq!(held_back(&fixture), ["made/.envrc"], "point {point}");
+        assert_eq!(withheld(&fixture), ["made/.envrc"], "point {point}");
         if fixture.snapshot() == undone {
             copy.apply(&ApplyOptions::default()).unwrap();
             ends[0] += 1;

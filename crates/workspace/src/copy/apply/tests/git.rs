@@ -173,11 +173,11 @@ fn protected_file_that_git_recorded_withholds_only_its_work_tree_and_repository(
     let waits: Vec<bool> = shown.repositories.iter().map(|it| it.waits).collect();
     assert_eq!(waits, [false, true], "{shown:?}");
     let applied = git.apply();
-    assert_eq!((applied.applied.len(), applied.held_back.len()), (0, 2), "{applied:?}");
+    assert_eq!((applied.applied.len(), applied.withheld.len()), (0, 2), "{applied:?}");
     assert_eq!([git.log("."), git.log("inner")], ["sub", "in-inner"]);
     // It remains, with its state at the start, after another run.
     drop(git.fixture.taken());
-    let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+    let all = ApplyOptions { include_withheld: true, ..ApplyOptions::default() };
     git.fixture.apply(&all).unwrap();
     assert_eq!(git.host("git log -1 --format=%s; git status --porcelain"), "envrc\n M edited\n");
     assert!(git.fixture.opened_if_any().is_none());
@@ -186,7 +186,7 @@ fn protected_file_that_git_recorded_withholds_only_its_work_tree_and_repository(
     let git = Git::new();
     git.work("git commit -q --allow-empty -m task");
     git.fixture.task(".envrc", "x\n");
-    assert_eq!(git.apply().held_back.len(), 1);
+    assert_eq!(git.apply().withheld.len(), 1);
     assert_eq!(git.log("."), "task");
 }
 
@@ -198,10 +198,10 @@ fn repository_created_by_a_task_is_created_again_on_request() {
          git config core.fsmonitor /evil; echo evil > .git/hooks/post-commit; echo evil > .git/info/attributes; echo s >> m; git add m",
     );
     let applied = git.apply();
-    let held: Vec<_> = applied.held_back.iter().map(|change| (&*change.path, change.held_back)).collect();
-    assert_eq!(held, [(Path::new("made/.git"), Some(HeldBack::Repository))]);
+    let held: Vec<_> = applied.withheld.iter().map(|change| (&*change.path, change.withheld)).collect();
+    assert_eq!(held, [(Path::new("made/.git"), Some(Withheld::Repository))]);
     assert!(git.fixture.tree().join("made/m").exists() && !git.fixture.tree().join("made/.git").exists());
-    let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+    let all = ApplyOptions { include_withheld: true, ..ApplyOptions::default() };
     git.fixture.apply(&all).unwrap();
     assert_eq!(
         git.host("cd made; git log --format=%s; git branch --show-current; git tag; git status --porcelain"),
@@ -483,11 +483,11 @@ fn outside_repository_waits_with_a_protected_file_that_git_recorded() {
     let linked = Linked::new();
     linked.work("echo x > .envrc; git add .envrc; git commit -qm envrc");
     let applied = linked.apply(&ApplyOptions::default());
-    assert!(applied.applied.is_empty() && applied.held_back.len() == 1, "{applied:?}");
+    assert!(applied.applied.is_empty() && applied.withheld.len() == 1, "{applied:?}");
     linked.run("cd w; git commit -q --allow-empty -m host; git branch -q other");
     // The next run continues with it; the host's changes meanwhile are not attributed to the task.
     linked.take();
-    linked.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() });
+    linked.apply(&ApplyOptions { include_withheld: true, ..ApplyOptions::default() });
     assert_eq!(linked.run("cd w; git log -1 --format=%s; cat .envrc"), "host\nx\n");
     let refs = linked.run("cd w; git for-each-ref --format='%(refname) %(subject)'");
     assert!(refs.contains("/heads/work envrc\n") && refs.contains("refs/heads/other host\n"), "{refs}");

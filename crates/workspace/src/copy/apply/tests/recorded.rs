@@ -41,7 +41,7 @@ fn protected_version_that_only_git_has_withholds_everything() {
         if expected == "waits" {
             let hints = applied.waiting[0].report.hints.join("\n");
             assert!(hints.contains("`.envrc`, `.githooks/pre-commit`"), "{hints}");
-            let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+            let all = ApplyOptions { include_withheld: true, ..ApplyOptions::default() };
             git.fixture.apply(&all).unwrap();
             assert_ne!(git.host(query), before, "{hidden}");
         }

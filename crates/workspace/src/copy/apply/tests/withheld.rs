@@ -3,10 +3,10 @@
 use super::*;
 
 /// The reason why the change of `path` is withheld.
-fn held(fixture: &Fixture, path: &str) -> Option<HeldBack> {
+fn held(fixture: &Fixture, path: &str) -> Option<Withheld> {
     let changes = fixture.opened().changes(&Protection::default()).unwrap();
     let mut found = changes.iter().filter(|change| change.path == Path::new(path));
-    found.next().expect("a change").held_back
+    found.next().expect("a change").withheld
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn hooks_hidden_by_a_new_folder_are_withheld() {
     fixture.task("bare/hooks/a.sample", "x");
     assert_eq!(held(&fixture, "bare/hooks/a.sample"), None, "the control: a sample is one");
     fixture.hide("bare/hooks");
-    assert_eq!(held(&fixture, "bare/hooks/pre-commit"), Some(HeldBack::Protected));
+    assert_eq!(held(&fixture, "bare/hooks/pre-commit"), Some(Withheld::Protected));
     fs::rename(fixture.tree().join("bare/hooks/pre-commit"), fixture.tree().join("bare/hooks/b.sample"))
         .unwrap();
     assert_eq!(held(&fixture, "bare/hooks/b.sample"), None, "no hook goes");
@@ -26,7 +26,7 @@ fn hooks_hidden_by_a_new_folder_are_withheld() {
     // Shared hooks, which a folder of samples would replace.
     fs::remove_dir_all(fixture.tree().join("bare/hooks")).unwrap();
     symlink("/elsewhere", fixture.tree().join("bare/hooks")).unwrap();
-    assert_eq!(held(&fixture, "bare/hooks"), Some(HeldBack::Protected));
+    assert_eq!(held(&fixture, "bare/hooks"), Some(Withheld::Protected));
 }
 
 #[test]
@@ -42,9 +42,9 @@ fn folder_removed_with_a_protected_entry_is_withheld() {
     fixture.remove("e");
     fixture.remove("f");
     for (path, expected) in [
-        ("a", Some(HeldBack::Protected)),
-        ("c", Some(HeldBack::Protected)),
-        ("d/b", Some(HeldBack::Protected)),
+        ("a", Some(Withheld::Protected)),
+        ("c", Some(Withheld::Protected)),
+        ("d/b", Some(Withheld::Protected)),
         ("d/new", None),
         ("e", None),
         ("f", None),
@@ -81,11 +81,11 @@ fn entries_copied_from_a_protected_path_are_applied_and_prepared_ones_are_not() 
     }
     for (path, expected) in [
         ("w/.vscode/settings.json", None),
-        ("v/.vscode/settings.json", Some(HeldBack::Protected)),
-        (".claude/settings.json", Some(HeldBack::Protected)),
-        ("w/.claude/settings.json", Some(HeldBack::Protected)),
-        ("w/.zed/tasks.json", Some(HeldBack::Protected)),
-        ("x/.envrc", Some(HeldBack::Protected)),
+        ("v/.vscode/settings.json", Some(Withheld::Protected)),
+        (".claude/settings.json", Some(Withheld::Protected)),
+        ("w/.claude/settings.json", Some(Withheld::Protected)),
+        ("w/.zed/tasks.json", Some(Withheld::Protected)),
+        ("x/.envrc", Some(Withheld::Protected)),
     ] {
         assert_eq!(held(&fixture, path), expected, "{path}");
     }
@@ -122,7 +122,7 @@ fn task_written_pointers_are_not_applied() {
             fixture.task(&place.replace(".git", "beside"), "x");
             let before = fixture.snapshot();
             let applied =
-                fixture.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
+                fixture.apply(&ApplyOptions { include_withheld: true, ..ApplyOptions::default() }).unwrap();
             assert_eq!(applied.git.left.len(), 1, "{place} {name}: {applied:?}");
             assert_eq!(applied.git.left[0].path, place);
             let after = fixture.snapshot();
@@ -143,7 +143,7 @@ fn pointers_of_the_host_remain_unchanged() {
     fixture.remove("w");
     fixture.task("moved/.git", own);
     fixture.task("v/.git", own);
-    assert_eq!(held(&fixture, "w"), Some(HeldBack::Protected));
+    assert_eq!(held(&fixture, "w"), Some(Withheld::Protected));
     let left = fixture.opened().git_changes(&Protection::default()).unwrap().left;
     let left: Vec<&str> = left.iter().map(|left| left.path.as_str()).collect();
     assert_eq!(left, ["moved/.git"]);
@@ -158,11 +158,11 @@ fn task_written_configuration_of_a_bare_repository_is_not_applied() {
     drop(fixture.taken());
     for name in ["config", "config.worktree"] {
         fixture.task(&format!("bare/{name}"), "[user]\n name = A\n");
-        assert_eq!(held(&fixture, &format!("bare/{name}")), Some(HeldBack::Protected));
+        assert_eq!(held(&fixture, &format!("bare/{name}")), Some(Withheld::Protected));
     }
     fixture.apply(&ApplyOptions::default()).unwrap();
     assert_eq!(fixture.snapshot()["bare/config"], "x");
-    fixture.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
+    fixture.apply(&ApplyOptions { include_withheld: true, ..ApplyOptions::default() }).unwrap();
     assert_ne!(fixture.snapshot()["bare/config"], "x", "the control");
 }
 
@@ -172,12 +172,12 @@ type PutTogether = (
     &'static str,
     &'static [(&'static str, &'static str)],
     &'static [(&'static str, &'static str)],
-    Option<HeldBack>,
+    Option<Withheld>,
 );
 
 const PUT_TOGETHER: [PutTogether; 6] = {
     const REST: &[(&str, &str)] = &[("objects/x", "x"), ("refs/x", "x")];
-    const HELD: Option<HeldBack> = Some(HeldBack::Protected);
+    const HELD: Option<Withheld> = Some(Withheld::Protected);
     [
         ("sub", &[("HEAD", "x"), ("config", EVIL)], REST, HELD),
         ("sub", &[("HEAD", "x"), ("config.worktree", EVIL)], REST, HELD),
