@@ -7,13 +7,18 @@ mod supervise;
 mod verify;
 
 use std::io::{self, Write as _};
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use nix::errno::Errno;
+use nix::sys::signal::SigSet;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["supervise", rest @ ..] => supervise::start(rest).map(|()| ExitCode::SUCCESS),
+        ["start", program, rest @ ..] => return start(program, rest),
         ["verify", order] => verify::verify(order).map(|()| ExitCode::SUCCESS),
         ["exit", code] => Ok(ExitCode::from(code.parse::<u8>().unwrap_or(2))),
         ["attempt", name, rest @ ..] => Ok(verify::attempt(name, rest)),
@@ -28,4 +33,22 @@ fn main() -> ExitCode {
         let _ = writeln!(io::stderr(), "sandbox-inside: {error}");
         ExitCode::from(125)
     })
+}
+
+/// Becomes `program` with all signals unblocked, as a shell would start it; returns its exit code if
+/// that fails.
+#[expect(clippy::disallowed_methods, reason = "this process becomes the program")]
+fn start(program: &str, arguments: &[&str]) -> ExitCode {
+    let unblocked = SigSet::empty().thread_set_mask();
+    let error = match unblocked {
+        Ok(()) => Command::new(program).args(arguments).exec(),
+        Err(error) => error.into(),
+    };
+    let error = match error.raw_os_error().map(Errno::from_raw) {
+        // A script without a first line that names its interpreter.
+        Some(Errno::ENOEXEC) => Command::new("/bin/sh").arg(program).args(arguments).exec(),
+        _ => error,
+    };
+    let _ = writeln!(io::stderr(), "sandbox: failed to start `{program}`: {error}");
+    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }

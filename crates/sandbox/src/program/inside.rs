@@ -9,6 +9,8 @@ use super::{ProgramError, StaticProgram, stage};
 pub(crate) const INSIDE: &str = "/run/sandbox/inside";
 /// The entry point of an executor's container.
 pub(crate) const SUPERVISE: [&str; 2] = [INSIDE, "supervise"];
+/// What starts a program on a terminal.
+pub(crate) const START: [&str; 2] = [INSIDE, "start"];
 /// Other users may execute it, but not read it: the kernel then hides memory and streams of its
 /// process from them.
 const EXECUTE_ONLY: u32 = 0o511;

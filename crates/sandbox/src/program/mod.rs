@@ -8,6 +8,6 @@ mod staged;
 mod static_program;
 
 pub use error::ProgramError;
-pub(crate) use inside::{INSIDE, SUPERVISE, readable, unreadable};
+pub(crate) use inside::{INSIDE, START, SUPERVISE, readable, unreadable};
 use staged::stage;
 pub(crate) use static_program::StaticProgram;

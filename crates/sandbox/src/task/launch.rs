@@ -11,6 +11,7 @@ use crate::context::Shared;
 use crate::egress::{Endpoint, PendingEgress, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use crate::labels::Role;
+use crate::program::{START, unreadable};
 use crate::spec::{
     ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SYSTEM, SYSTEM_FILE, SshSigner,
     with_git_settings,
@@ -257,9 +258,19 @@ fn plan(
     launch: &Launch,
     id: &ObjectId,
     image: &str,
-    program: Program,
+    mut program: Program,
     endpoint: &Endpoint,
 ) -> Result<ContainerPlan, SandboxError> {
+    if program.terminal.is_some() && launch.isolation.init {
+        match unreadable(shared.config(), launch.isolation.runtime) {
+            // Podman's init leaves the signals of Ctrl-Z blocked.
+            Ok(mount) => {
+                program.mounts.push(mount);
+                program.command.splice(0..0, START.map(str::to_owned));
+            }
+            Err(error) => tracing::warn!(%error, "Ctrl-Z has no effect in the container"),
+        }
+    }
     let files = shared.own_files().of(launch, endpoint.resolver.as_deref())?;
     let mounts = program.mounts.into_iter().chain(endpoint.mounts.iter().cloned());
     let mut env = launch.env.clone();
