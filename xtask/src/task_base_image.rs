@@ -55,6 +55,10 @@ pub(crate) const CLIENTS: Image = Image {
             "postgresql-client",
             "python3-psycopg2",
             "redis-tools",
+            "vim",
+            "less",
+            "htop",
+            "tmux",
         ],
     },
 };

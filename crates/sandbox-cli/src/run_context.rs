@@ -132,9 +132,8 @@ impl<'a> RunContext<'a> {
             printer,
         );
         if let Some(owner) = Owner::of_this_process() {
-            if let Err(error) = owner.keep_in(&self.folder().join(OUTPUT)) {
-                printer
-                    .warning(format_args!("failed to store the run's output for `sandbox attach`: {error}"));
+            if let Err(error) = owner.screen.store(&self.folder().join(OUTPUT)) {
+                printer.warning(format_args!("failed to store the run's output: {error}"));
             }
             tokio::spawn(serve_screen(
                 owner,

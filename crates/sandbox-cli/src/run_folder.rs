@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 /// The number of runs kept for each project.
 const KEPT: usize = 50;
-/// The output of a run that clients can attach to, as frames, stored at its end.
+/// The output of a run that clients can attach to, as frames.
 pub(crate) const OUTPUT: &str = "output";
 /// Locked while the run is active.
 const LOCK: &str = "running";

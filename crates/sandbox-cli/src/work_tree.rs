@@ -10,10 +10,12 @@ use sandbox_files::host_path::{Found, PathError, remember};
 use sandbox_files::tree::Tree;
 use sandbox_files::{FileLock, create_folder};
 
-use crate::args::{GlobalArgs, TaskArgs};
-use crate::config::{Environment, project_key};
+use crate::args::{Command, GlobalArgs};
+use crate::config::{Environment, Places, project_key};
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
+use crate::run_folder;
+use crate::run_record::RunRecord;
 use crate::settings::{Needs, Project};
 use crate::trust::Trust;
 
@@ -23,16 +25,19 @@ const SETTINGS: u64 = 1 << 20;
 /// The prefix of the names of scratch folders in the state folder.
 const SCRATCH: &str = "work-tree-";
 
-/// Makes the work tree that `task` asks for the current folder, and creates it if it does not exist.
-/// Files that are trusted in the project are trusted in it. The process that owns a run is started
-/// there.
+/// Makes the work tree that `command` asks for the current folder: that of a run, or its own, which
+/// is created if it does not exist. Files that are trusted in the project are trusted in that one.
+/// The process that owns a run is started there.
 pub(crate) fn enter(
-    task: Option<&TaskArgs>,
+    command: &Command,
     global: &GlobalArgs,
     environment: &Environment,
     printer: Printer,
 ) -> Result<(), Failure> {
-    let Some((task, name)) = task.and_then(|task| Some((task, task.worktree.as_deref()?))) else {
+    if let Some(run) = command.in_tree_of() {
+        return enter_that_of(run, environment);
+    }
+    let Some((task, name)) = command.task().and_then(|task| Some((task, task.worktree.as_deref()?))) else {
         return Ok(());
     };
     if global.owner {
@@ -224,6 +229,14 @@ fn demand_same(here: &Project, top: &Path, new: &Path) -> Result<(), Refused> {
         }
     }
     Ok(())
+}
+
+/// Makes the work tree in which the run `named` was started the current folder.
+fn enter_that_of(named: &str, environment: &Environment) -> Result<(), Failure> {
+    let folder = run_folder::find_in_all(&Places::find(environment)?.all_logs(), named)?;
+    let record = RunRecord::read(&folder);
+    let record = record.ok_or_else(|| Failure::new(format!("the record of run `{named}` is unreadable")))?;
+    move_to(Path::new(&record.project), Path::new(""))
 }
 
 /// Makes the folder `inner` of `folder` the current one, unless a link leads elsewhere: an earlier

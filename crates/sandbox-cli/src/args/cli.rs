@@ -7,9 +7,9 @@ use clap_complete::Shell;
 use sandbox::EngineAddress;
 
 use super::{
-    AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, ConfigCommand, DiffArgs,
-    EachTask, ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, ReportArgs, RunArgs,
-    RunsArg, ShellArgs, SshCommand, StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
+    AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, ConfigCommand, CopyOfRun,
+    DiffArgs, EachTask, ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, ReportArgs,
+    RunArgs, RunsArg, ShellArgs, SshCommand, StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
 };
 use crate::trust::Trust;
 
@@ -118,7 +118,7 @@ pub(crate) enum Command {
     /// Apply a task's changes from its copy to the work tree
     Apply(ApplyArgs),
     /// Discard a task's changes in its copy
-    Discard,
+    Discard(CopyOfRun),
     /// Build, list and move images
     #[command(subcommand)]
     Image(ImageCommand),
@@ -134,7 +134,7 @@ pub(crate) enum Command {
     /// Create and update the git repositories that tasks reach at the host `gate`
     #[command(subcommand)]
     Gate(GateCommand),
-    /// Show the network log of a run
+    /// Show the network log of a run, or its output
     Logs(LogsArgs),
     /// Write an HTML report of a run
     Report(ReportArgs),
@@ -192,6 +192,16 @@ impl Command {
         match self {
             Self::Run(args) => Some(&args.task),
             Self::Agent(args) => Some(&args.task),
+            _ => None,
+        }
+    }
+
+    /// The run in whose work tree it is executed.
+    pub(crate) fn in_tree_of(&self) -> Option<&str> {
+        match self {
+            Self::Diff(DiffArgs { copy, .. }) | Self::Apply(ApplyArgs { copy, .. }) | Self::Discard(copy) => {
+                copy.run.as_deref()
+            }
             _ => None,
         }
     }

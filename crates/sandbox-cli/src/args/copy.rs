@@ -4,10 +4,20 @@ use clap::Args;
 
 use super::Output;
 
+/// Whose copy is meant.
+#[derive(Debug, Args)]
+pub(crate) struct CopyOfRun {
+    /// Run in whose work tree to do it, by its id or a prefix of it [default: in this folder]
+    #[arg(value_name = "RUN")]
+    pub(crate) run: Option<String>,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A = added, M = modified, D = removed; ! = also changed on the host; withheld = `apply` leaves it out by default.")]
 pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) copy: CopyOfRun,
     /// Also show the changes in text files of up to 1 MiB
     #[arg(long, conflicts_with = "output")]
     pub(crate) patch: bool,
@@ -21,6 +31,8 @@ pub(crate) struct DiffArgs {
 All or nothing: if anything fails, the work tree is unchanged; the next command finishes or undoes \
 what a crash interrupted.")]
 pub(crate) struct ApplyArgs {
+    #[command(flatten)]
+    pub(crate) copy: CopyOfRun,
     /// Also apply withheld changes: files that host tools execute implicitly, and links that lead
     /// out of the work tree
     #[arg(long)]

@@ -15,6 +15,10 @@ pub(crate) struct LogsArgs {
     /// Another log file, such as one written by --network-log
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// Show the program's output instead of the network log, of a run with a terminal or in the
+    /// background
+    #[arg(long, conflicts_with_all = ["file", "blocked", "output"])]
+    pub(crate) program: bool,
     /// Follow the log until the run ends
     #[arg(short, long)]
     pub(crate) follow: bool,

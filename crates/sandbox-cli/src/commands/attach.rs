@@ -14,7 +14,7 @@ use crate::control::{Connection, Runs};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Interrupts};
-use crate::owner::{self, Frame, Starting};
+use crate::owner::{self, Frame, Starting, StoredOutput};
 use crate::printer::Printer;
 use crate::run_folder::{self, OUTPUT};
 use crate::terminal::{self, DetachKeys, RawMode, Shown};
@@ -147,25 +147,31 @@ fn status(end: &End, run: &str, printer: Printer) -> ExitStatus {
 /// Shows the stored output of an ended run.
 async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<ExitStatus>, Failure> {
     let Ok(folder) = run_folder::find_in_all(logs, named) else { return Ok(None) };
-    let Ok(kept) = owner::read_kept(&folder.join(OUTPUT)) else { return Ok(None) };
-    let mut kept = kept.as_slice();
-    let mut code = None;
+    // It waits for a run that is about to end and accepts no more connections.
+    let Ok(output) = StoredOutput::open(&folder.join(OUTPUT), true) else { return Ok(None) };
+    Ok(show(output, printer).await?.map(ExitStatus::Command))
+}
+
+/// Shows stored output; returns the run's exit code if it is stored too.
+pub(super) async fn show(mut output: StoredOutput, printer: Printer) -> Result<Option<u8>, Failure> {
     // The program may have been killed, or its output cut off in the middle of a drawing.
     let mut shown = Shown::default();
     let (mut filter, mut error_filter) = printer.filters(true);
-    while let Some(frame) = Frame::read(&mut kept).await.map_err(Failure::doing("read its stored output"))? {
+    while let Some(frame) = output.next().await.map_err(Failure::doing("read the run's stored output"))? {
         match frame {
             Frame::Output(bytes) => {
                 let bytes = filter.pass(&bytes);
                 shown.saw(&bytes);
-                printer.data(&bytes);
+                if !printer.data(&bytes) {
+                    return Ok(None);
+                }
             }
             Frame::Message(bytes) => drop(io::stderr().write_all(&error_filter.pass(&bytes))),
-            Frame::Exit(ended) => code = Some(ended),
-            Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop => {}
+            Frame::Exit(code) => return Ok(Some(code)),
+            Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop | Frame::Offset(_) => {}
         }
     }
-    Ok(code.map(ExitStatus::Command))
+    Ok(None)
 }
 
 /// The client side of a run, until it ends or detaches. `stop` decides whether a signal ends the
@@ -213,7 +219,7 @@ async fn attached(
                 }
                 Some(Frame::Message(bytes)) => drop(io::stderr().write_all(&error_filter.pass(&bytes))),
                 Some(Frame::Exit(code)) => break End::Exited(code),
-                Some(Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop) => {}
+                Some(Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop | Frame::Offset(_)) => {}
                 None => break End::Lost,
             },
             bytes = keyboard.recv(), if types => match bytes {

@@ -27,7 +27,7 @@ pub(crate) async fn dispatch(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let (global, command) = cli.spelled_out();
-    work_tree::enter(command.task(), &global, environment, printer)?;
+    work_tree::enter(&command, &global, environment, printer)?;
     trace::begin(printer, log_file(&command), environment)?;
     let state = || Places::find(environment).map(|places| places.state);
     let project = || Project::load(&global, environment, printer);
@@ -62,7 +62,7 @@ pub(crate) async fn dispatch(
         Command::Init(args) => init::init(&args, environment, printer),
         Command::Diff(args) => diff::diff(&args, &configured()?, printer),
         Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, printer).await,
-        Command::Discard => discard::discard(&configured()?, sandbox, printer).await,
+        Command::Discard(_) => discard::discard(&configured()?, sandbox, printer).await,
         Command::Image(command) => {
             let project = command.image().map_or_else(configured, |image| trusted(image, None))?;
             let config = || project.sandbox(&global, environment, printer);

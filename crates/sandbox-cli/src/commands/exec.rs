@@ -93,7 +93,7 @@ async fn passed(
                 Some(Frame::Message(bytes)) => drop(io::stderr().write_all(&error_filter.pass(&bytes))),
                 Some(Frame::Exit(code)) => return Ok(Some(why.unwrap_or(ExitStatus::Command(code)))),
                 Some(Frame::Taken) => is_open = true,
-                Some(Frame::Typed(_) | Frame::Size(_) | Frame::Stop) => {}
+                Some(Frame::Typed(_) | Frame::Size(_) | Frame::Stop | Frame::Offset(_)) => {}
                 None => return Ok(None),
             },
             bytes = typed.recv(), if is_open && is_typed => {

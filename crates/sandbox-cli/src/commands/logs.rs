@@ -1,4 +1,4 @@
-//! `logs`: the network log of a run.
+//! `logs`: the network log of a run, or the output of its program.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use sandbox::network::{LogEntry, LogFollower, NetworkLog};
 
+use super::attach::show;
 use crate::args::{LogOutput, LogsArgs};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::network_log::json_path;
+use crate::owner::StoredOutput;
 use crate::printer::Printer;
-use crate::run_folder;
+use crate::run_folder::{self, OUTPUT};
 use crate::settings::Project;
 
 /// Prints a log.
@@ -30,6 +32,9 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
             Some(named) => run_folder::find_in_all(&project.places.all_logs(), named)?,
             None => run_folder::find(&project.logs(), None)?,
         };
+        if args.program {
+            return program_output(&run, args.follow, printer).await;
+        }
         let log = NetworkLog::new(&run);
         let path = if args.output == LogOutput::Json { log.json_path() } else { log.path() };
         (path, Some(run))
@@ -39,6 +44,19 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
         return follow(&path, run, wanted, printer).await;
     }
     print(&path, wanted, printer)
+}
+
+/// Prints the stored output of the program of `run`.
+async fn program_output(run: &Path, follow: bool, printer: Printer) -> Result<ExitStatus, Failure> {
+    let output = StoredOutput::open(&run.join(OUTPUT), follow).map_err(|error| {
+        let missing = Failure::doing(format!("open the output of run `{}`", run_folder::id_of(run)))(error);
+        missing.with_hint("only the output of runs with -d or -t is stored")
+    })?;
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    tokio::select! {
+        shown = show(output, printer) => shown.map(|_| ExitStatus::Success),
+        interrupt = interrupts.next() => Ok(ExitStatus::Interrupted(interrupt)),
+    }
 }
 
 /// The named file, or its sibling in the other format.

@@ -1,5 +1,5 @@
-//! The protocol after a request to attach, in both directions: one byte of kind, four of length,
-//! and so many bytes.
+//! The protocol after a request to attach, in both directions, and the form of stored output: one
+//! byte of kind, four of length, and so many bytes.
 
 use std::io;
 
@@ -27,6 +27,8 @@ pub(crate) enum Frame {
     Taken,
     /// To a command in a run: end it.
     Stop,
+    /// In stored output: its length before this frame.
+    Offset(u64),
 }
 
 impl Frame {
@@ -42,9 +44,18 @@ impl Frame {
             Self::Exit(code) => (4, vec![*code]),
             Self::Taken => (5, Vec::new()),
             Self::Stop => (6, Vec::new()),
+            Self::Offset(length) => (7, length.to_be_bytes().to_vec()),
         };
         let length = u32::try_from(content.len()).unwrap_or(u32::MAX).to_be_bytes();
         [&[kind][..], &length, &content].concat()
+    }
+
+    /// The output of a run or of the sandbox in it.
+    pub(crate) fn output(&self) -> Option<&[u8]> {
+        match self {
+            Self::Output(bytes) | Self::Message(bytes) => Some(bytes),
+            _ => None,
+        }
     }
 
     /// The next frame; `None` at the end of the stream.
@@ -70,6 +81,9 @@ impl Frame {
             (4, &[code]) => Ok(Some(Self::Exit(code))),
             (5, &[]) => Ok(Some(Self::Taken)),
             (6, &[]) => Ok(Some(Self::Stop)),
+            (7, length) if let Ok(length) = length.try_into() => {
+                Ok(Some(Self::Offset(u64::from_be_bytes(length))))
+            }
             _ => Err(io::Error::other("a frame is invalid")),
         }
     }
@@ -89,6 +103,7 @@ mod tests {
             Frame::Exit(143),
             Frame::Taken,
             Frame::Stop,
+            Frame::Offset(1 << 40),
         ];
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::bytes).collect();
         let mut stream = bytes.as_slice();

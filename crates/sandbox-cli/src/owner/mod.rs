@@ -7,7 +7,9 @@
 mod frame;
 mod process;
 mod screen;
+mod stored;
 
 pub(crate) use frame::Frame;
-pub(crate) use process::{Owner, Starting, read_kept, start};
+pub(crate) use process::{Owner, Starting, start};
 pub(crate) use screen::{RequestedSize, Screen, Viewer};
+pub(crate) use stored::Reader as StoredOutput;

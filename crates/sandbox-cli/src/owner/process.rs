@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
@@ -43,8 +42,6 @@ pub(crate) struct Owner {
     takes_output: watch::Sender<bool>,
     /// Each thread that reads one of our streams sends a message at its end.
     readers: Mutex<mpsc::Receiver<()>>,
-    /// The output is stored in it at the end of the run. Locked until then: see [`read_kept`].
-    file: Mutex<Option<File>>,
 }
 
 impl Owner {
@@ -68,8 +65,7 @@ impl Owner {
         let stderr = reader(Frame::Message)?;
         let starting = Mutex::new(Some((ready, stderr)));
         let takes_output = watch::Sender::new(false);
-        let owner =
-            Self { screen, starting, takes_output, readers: Mutex::new(readers), file: Mutex::default() };
+        let owner = Self { screen, starting, takes_output, readers: Mutex::new(readers) };
         OWNER.set(owner).map_err(|_| io::Error::other("it already owns a run"))
     }
 
@@ -90,18 +86,6 @@ impl Owner {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         dup2_stdin(read)?;
         self.screen.take_input(pipe::Sender::from_owned_fd(write)?).await;
-        Ok(())
-    }
-
-    /// Stores the output in the file `path` at the end of the run.
-    pub(crate) fn keep_in(&self, path: &Path) -> io::Result<()> {
-        let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // An agent whose session is in use starts again, in the same run.
-        if kept.is_none() {
-            let file = File::create(path)?;
-            file.lock()?;
-            *kept = Some(file);
-        }
         Ok(())
     }
 
@@ -151,22 +135,9 @@ impl Owner {
             let _ = readers.recv_timeout(REST).and_then(|()| readers.recv_timeout(REST));
         }
         self.screen.end(status.code());
-        if let Some(mut file) = self.file.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = file.write_all(&self.screen.kept());
-        }
         let _ = timeout(REST, self.screen.left()).await;
         Ok(status)
     }
-}
-
-/// Reads the stored output of a run from the file `path`; waits for a run that is about to end and
-/// accepts no more connections. Blocks.
-pub(crate) fn read_kept(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    file.lock_shared()?;
-    let mut kept = Vec::new();
-    file.read_to_end(&mut kept)?;
-    Ok(kept)
 }
 
 /// An owner process that is starting.

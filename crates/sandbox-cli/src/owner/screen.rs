@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use super::frame::{Frame, LONGEST as LONGEST_FRAME};
+use super::stored::Writer;
 use crate::terminal::Modes;
 
 /// The amount of output kept of a program without a terminal, in bytes; of one with a terminal,
@@ -40,6 +42,14 @@ pub(crate) struct Screen {
     /// `None` if the program has no terminal.
     input: tokio::sync::Mutex<Option<pipe::Sender>>,
     size: watch::Sender<Option<RequestedSize>>,
+    stored: Mutex<Option<Stored>>,
+}
+
+/// The output in the run's folder, and the number of its next piece.
+#[derive(Debug)]
+struct Stored {
+    writer: Writer,
+    next: u64,
 }
 
 /// A size, and the viewer that requested it: in another terminal, everything must be redrawn.
@@ -155,6 +165,38 @@ impl Screen {
         }
     }
 
+    /// Stores all output in the file `path`, until the end of the run.
+    pub(crate) fn store(&self, path: &Path) -> io::Result<()> {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        // An agent whose session is in use starts again, in the same run.
+        if stored.is_some() {
+            return Ok(());
+        }
+        let mut writer = Writer::create(path)?;
+        let (kept, next) = {
+            let state = self.state();
+            (state.kept.clone(), state.next())
+        };
+        kept.iter().try_for_each(|frame| writer.add(frame))?;
+        *stored = Some(Stored { writer, next });
+        Ok(())
+    }
+
+    /// Stores a piece with its number, unless [`store`](Self::store) did.
+    fn stores(&self, frame: &Frame, number: u64) {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Stored { writer, next }) = &mut *stored
+            && *next <= number
+            && let Err(error) = writer.add(frame)
+        {
+            *stored = None;
+            let message = format!("warning: failed to store the rest of the output: {error}\n");
+            let message = Frame::Message(message.into());
+            let length = length(&message);
+            self.state().add(message, length);
+        }
+    }
+
     fn add(&self, frame: Frame) {
         let length = length(&frame);
         let mut state = self.state();
@@ -168,8 +210,10 @@ impl Screen {
             let waited = self.read.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        let (copy, number) = (frame.clone(), state.next());
         state.add(frame, length);
         drop(state);
+        self.stores(&copy, number);
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -183,8 +227,12 @@ impl Screen {
     pub(crate) fn end(&self, code: u8) {
         let mut state = self.state();
         state.ended = true;
+        let number = state.next();
         state.add(Frame::Exit(code), 1);
         drop(state);
+        self.stores(&Frame::Exit(code), number);
+        // The run's folder shows that it is complete.
+        *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -192,13 +240,6 @@ impl Screen {
     pub(crate) async fn left(&self) {
         let mut changes = self.changes.subscribe();
         while self.state().viewers > 0 && changes.changed().await.is_ok() {}
-    }
-
-    /// All that is kept, as bytes.
-    pub(crate) fn kept(&self) -> Vec<u8> {
-        let state = self.state();
-        let modes = Frame::Output(state.modes.redone().into_bytes());
-        std::iter::once(&modes).chain(&state.kept).flat_map(Frame::bytes).collect()
     }
 
     /// Locked for single operations, and by a thread that waits for room.
@@ -222,6 +263,11 @@ impl State {
             is_dropped
         });
         next < self.first + dropped.count() as u64
+    }
+
+    /// The number of the next piece.
+    fn next(&self) -> u64 {
+        self.first + self.kept.len() as u64
     }
 
     fn add(&mut self, frame: Frame, length: usize) {
@@ -303,7 +349,7 @@ impl Keys {
         }
         let holder = {
             let mut state = self.screen.state();
-            let next = state.first + state.kept.len() as u64;
+            let next = state.next();
             state.keyboard.get_or_insert((self.id, next)).0
         };
         if holder != self.id {
@@ -338,10 +384,7 @@ impl Drop for Viewer {
 }
 
 fn length(frame: &Frame) -> usize {
-    match frame {
-        Frame::Typed(bytes) | Frame::Output(bytes) | Frame::Message(bytes) => bytes.len(),
-        Frame::Size(_) | Frame::Exit(_) | Frame::Taken | Frame::Stop => 1,
-    }
+    frame.output().map_or(1, <[u8]>::len)
 }
 
 #[cfg(test)]
@@ -384,7 +427,6 @@ mod tests {
         }
         let mut viewer = screen.view().unwrap();
         assert_eq!(viewer.next().await, Some(output("\u{1b}[?2004h")));
-        assert!(screen.kept().len() < KEPT_OF_TERMINAL + 1024);
         assert!(screen.state().bytes <= KEPT_OF_TERMINAL);
     }
 

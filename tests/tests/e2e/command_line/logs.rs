@@ -1,7 +1,7 @@
 //! `logs`, and the copies of the network log.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -86,4 +86,60 @@ async fn followed_log_ends_with_its_run() {
     assert!(rest.iter().any(|line| line.contains("BLOCKED GET https://evil.test/late")), "{rest:?}");
     assert!(follower.wait().expect("our own child").success());
     assert!(child.wait().expect("our own child").success());
+}
+
+/// Reads `length` bytes of the output of `yes LINE`.
+#[track_caller]
+fn reads_lines(source: &mut impl Read, line: &str, length: usize) {
+    let lines = format!("{line}\n").repeat(4096).into_bytes();
+    let (mut bytes, mut read) = (vec![0; 1 << 16], 0);
+    while read < length {
+        let wanted = bytes.len().min(length - read);
+        let count = source.read(bytes.get_mut(..wanted).expect("its size")).expect("output");
+        assert_ne!(count, 0, "it ends after {read} bytes");
+        let at = read % (line.len() + 1);
+        assert!(bytes.get(..count) == lines.get(at..at + count), "after {read} bytes");
+        read += count;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn background_output_is_stored_whole_and_not_in_memory() {
+    const LENGTH: usize = 256 << 20;
+    const LINE: &str = "the output of a talkative program";
+    let project = Project::with_prefix("e2e-cli-output");
+    let script = format!("yes {LINE} | head -c {LENGTH}; until [ -e go ]; do sleep 0.1; done; exit 3");
+    let started = project.output(&["run", "-d", "--", "bash", "-c", &script]);
+    assert_eq!(started.code, Some(0), "{started:?}");
+    let id = started.stdout.trim_end();
+    let run = &project.output(&["ps", "--output", "json"]).json()["runs"][0];
+    let pid = run["pid"].as_u64().expect("a number");
+
+    let mut follow = project.sandbox(&["logs", "--program", "--follow", id]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().expect("the sandbox command");
+    let mut output = follow.stdout.take().expect("a pipe");
+    reads_lines(&mut output, LINE, LENGTH);
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the owner");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
+    let kibibytes: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kibibytes < 128 * 1024, "{peak}");
+    project.write("go", "");
+    assert_eq!(output.read(&mut [0]).expect("output"), 0, "it is complete");
+    assert!(follow.wait().expect("our own child").success());
+
+    assert_eq!(project.output(&["wait", id]).code, Some(3));
+    let mut again = project.sandbox(&["attach", id]).stdout(Stdio::piped()).spawn().expect("the command");
+    let mut output = again.stdout.take().expect("a pipe");
+    reads_lines(&mut output, LINE, LENGTH);
+    assert_eq!(again.wait().expect("our own child").code(), Some(3));
+    assert_eq!(project.output(&["rm", id]).code, Some(0));
+    project.output(&["logs", "--program", id]).fails(125, "unknown run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn program_output_of_a_run_in_front_is_not_stored() {
+    let project = Project::with_prefix("e2e-cli-unstored");
+    assert_eq!(project.run("echo hi").code, Some(0));
+    project.output(&["logs", "--program"]).fails(125, "only the output of runs with -d or -t is stored");
+    project.output(&["logs", "--program", "--blocked"]).fails(2, "cannot be used with");
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::project::{Ended, Project, assert_nothing_left};
 use super::stand_in::RESULT;
+use crate::lifecycle::engine::{Engine, project_with_second_engine};
 
 fn git(folder: &Path, script: &str) -> String {
     let who = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@x";
@@ -61,6 +62,19 @@ async fn runs_in_work_trees_of_their_own_commit_to_their_branches() {
     let listed = in_sub(&["ps", "--all"]).stdout;
     assert!(listed.contains("app.worktrees/two"), "{listed}");
 
+    // Changes that wait in a copy are found by their run, from any folder.
+    let copied = ["run", "-d", "--worktree=two", "--workspace", "copy", "--", "bash", "-c", "echo 3 > file"];
+    let copied = in_sub(&copied);
+    let id = copied.stdout.trim_end();
+    assert_eq!(in_sub(&["wait", id]).code, Some(0), "{copied:?}");
+    let changed = in_sub(&["diff", id]);
+    assert!(changed.stdout.contains("M  sub/file\n"), "{changed:?}");
+    assert!(!in_sub(&["diff"]).stdout.contains("sub/file"));
+    assert_eq!(in_sub(&["apply", id]).code, Some(0));
+    assert_eq!(git(&app, "cat sub/file ../app.worktrees/two/sub/file"), "1\n3\n");
+    assert_eq!(in_sub(&["diff", id]).stdout, "");
+    in_sub(&["discard", "0123"]).fails(125, "unknown run `0123`");
+
     // The same name is the same work tree, with what the run before left in it.
     let again = in_sub(&["run", "--worktree=one", "--", "cat", "file"]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(0), "one\n"), "{again:?}");
@@ -73,7 +87,7 @@ async fn runs_in_work_trees_of_their_own_commit_to_their_branches() {
     in_sub(&[&format!("--trust=sha256:{}", "0".repeat(64)), "run", "--worktree=four", "--", "true"])
         .fails(2, "cannot be combined with --worktree");
     // A branch stays when its work tree is removed, and is used again.
-    git(&app, "git worktree remove ../app.worktrees/two");
+    git(&app, "git worktree remove --force ../app.worktrees/two");
     let again = in_sub(&["run", "--worktree=two", "--", "cat", "file"]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(0), "two\n"), "{again:?}");
     // A link that an earlier run left in the place of the current folder leads nowhere.
@@ -105,8 +119,7 @@ struct Each {
 
 impl Each {
     /// `waits` is what the script does before it commits; it has the prompt in `$prompt`.
-    fn new(prefix: &str, tasks: &str, waits: &str) -> Self {
-        let project = Project::with_prefix(prefix);
+    fn new(project: Project, tasks: &str, waits: &str) -> Self {
         let app = project.path().join("app");
         fs::create_dir(&app).expect("a folder");
         fs::rename(project.path().join(".sandbox"), app.join(".sandbox")).expect("settings");
@@ -181,7 +194,7 @@ async fn agents_of_a_file_continue_where_they_were_interrupted() {
     let prefix = "e2e-cli-each";
     let tasks = "The first!\n\n{\"prompt\": \"wait\", \"name\": \"slow\"}\nthe last\n";
     let waits = "case $prompt in *wait*) until [ -e go ]; do sleep 0.1; done;; esac";
-    let each = Each::new(prefix, tasks, waits);
+    let each = Each::new(Project::with_prefix(prefix), tasks, waits);
     let mut first = each.start(&["-j1"]);
     let slow = each.tree("slow");
     until(&mut first, || slow.join("begun").exists()).await;
@@ -206,12 +219,15 @@ async fn agents_of_a_file_continue_where_they_were_interrupted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_agents_survive_killed_owners_and_a_closed_terminal() {
+async fn twenty_agents_survive_killed_owners_a_closed_terminal_and_an_engine_restart() {
     let prefix = "e2e-cli-twenty";
     let tasks: Vec<String> =
         (1..=20).map(|number| format!(r#"{{"prompt": "{number}", "name": "t{number}"}}"#)).collect();
     let tasks = tasks.join("\n");
-    let each = Each::new(prefix, &tasks, "until [ -e /gate/go ]; do sleep 0.1; done");
+    let project = project_with_second_engine(prefix);
+    let engine = Engine::of_this_run();
+    let service = engine.second(&project);
+    let each = Each::new(project, &tasks, "until [ -e /gate/go ]; do sleep 0.1; done");
     let gate = tempfile::tempdir().expect("a folder");
     let mount = format!("{}:/gate", gate.path().display());
     let flags = ["-j5", "--mount", &mount];
@@ -229,7 +245,14 @@ async fn twenty_agents_survive_killed_owners_and_a_closed_terminal() {
     let first: Ended = first.wait_with_output().expect("our own child").into();
     assert_eq!(first.code, Some(129), "{first:?}");
 
+    let mut second = each.start(&flags);
+    until(&mut second, || each.runs(&[]).len() == 5).await;
+    drop(service);
+    let _service = engine.second(&each.project);
     fs::write(gate.path().join("go"), "").expect("a file");
+    let second: Ended = second.wait_with_output().expect("our own child").into();
+    assert_eq!(second.code, Some(125), "an engine that dies ends its agents: {second:?}");
+
     let agents = each.finish(&flags);
     assert_eq!(agents.len(), 20, "{agents:?}");
     for run in each.runs(&["--all"]) {

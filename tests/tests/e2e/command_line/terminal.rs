@@ -352,6 +352,8 @@ async fn killed_owner_ends_egress_and_leaves_the_terminal_usable() {
     kill(pid);
     assert_eq!(terminal.ends(), Some(125));
     terminal.shows(&format!("the process that owned run {id} died"));
+    // Its output until then is stored.
+    assert!(project.output(&["logs", "--program", &id]).stdout.contains("tick"));
     // The program continues without egress until the next command.
     let before = log().matches("refused").count();
     while log().matches("refused").count() < before + 3 {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use e2e_tests::world::World;
 use crate::command_line::project::{Project, assert_nothing_left, config};
 
 /// The engine of this test run: its process and its state folder.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     pub(super) pid: u32,
     state: PathBuf,
 }
 
 impl Engine {
     /// The process that serves the socket of this test run.
-    pub(super) fn of_this_run() -> Self {
+    pub(crate) fn of_this_run() -> Self {
         let socket = Setting::of_this_run().engine.as_str();
         let serves = |pid: &u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -41,10 +41,10 @@ impl Engine {
         Self { pid, state: String::from_utf8_lossy(state).into_owned().into() }
     }
 
-    /// Starts a second service on the same storage, with a socket in `folder`, that a test may
-    /// kill.
-    fn second(&self, folder: &Path) -> Service {
-        let socket = folder.join("second.sock");
+    /// Starts a second service on the same storage, with its socket in the project's folder, that
+    /// a test may kill.
+    pub(crate) fn second(&self, project: &Project) -> Service {
+        let socket = socket(project);
         // A killed service leaves its socket.
         let _ = fs::remove_file(&socket);
         let child = Command::new(self.state.join("podman"))
@@ -64,8 +64,22 @@ impl Engine {
     }
 }
 
+/// The socket of a project's own service.
+fn socket(project: &Project) -> PathBuf {
+    project.path().join("second.sock")
+}
+
+/// A project whose engine is a [second service](Engine::second).
+pub(crate) fn project_with_second_engine(prefix: &str) -> Project {
+    let project = Project::with_prefix(prefix);
+    let setting = Setting::of_this_run();
+    let second = format!("unix://{}", socket(&project).display());
+    project.write(".sandbox/sandbox.yaml", &config(prefix, &setting.image).replace(&setting.engine, &second));
+    project
+}
+
 /// Our own service, which ends with the test.
-struct Service(Child);
+pub(crate) struct Service(Child);
 
 impl Drop for Service {
     fn drop(&mut self) {
@@ -77,13 +91,9 @@ impl Drop for Service {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_engine_fails_the_run_and_the_next_start_leaves_nothing() {
     let prefix = "e2e-restart";
-    let folder = tempfile::tempdir().expect("a folder");
     let engine = Engine::of_this_run();
-    let service = engine.second(folder.path());
-    let project = Project::with_prefix(prefix);
-    let setting = Setting::of_this_run();
-    let second = format!("unix://{}", folder.path().join("second.sock").display());
-    project.write(".sandbox/sandbox.yaml", &config(prefix, &setting.image).replace(&setting.engine, &second));
+    let project = project_with_second_engine(prefix);
+    let service = engine.second(&project);
     project.write(".sandbox/network-allowlist.yaml", "domains: [restart.test]\n");
 
     let (child, stdout) = project
@@ -106,7 +116,7 @@ async fn killed_engine_fails_the_run_and_the_next_start_leaves_nothing() {
     assert!(stderr.contains("error: "), "{stderr}");
     let quiet_since = World::shared().seen("restart.test").len();
 
-    let service = engine.second(folder.path());
+    let service = engine.second(&project);
     let next = project.run("true");
     assert_eq!(next.code, Some(0), "{next:?}");
     assert_nothing_left(prefix).await;

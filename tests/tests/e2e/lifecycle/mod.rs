@@ -1,7 +1,7 @@
 //! Concurrent instances, kill -9 at every step, an engine that restarts, a full disk: nothing is
 //! left, and every session file parses.
 
-mod engine;
+pub(crate) mod engine;
 mod full;
 mod instances;
 mod steps;
