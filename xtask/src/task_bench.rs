@@ -105,7 +105,7 @@ fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
 fn measure_tasks(args: &BenchArgs, programs: &Programs, engine: &PrivateEngine) -> Result<Value> {
     let mut bench = command(&programs.bench_tasks, ["--engine", &engine.socket().url()]);
     bench.args(["--image", &BASE.reference()]);
-    bench.arg("--sandbox").arg(&programs.sandbox);
+    bench.arg("--sandbox").arg(&programs.sandbox).arg("--podman").arg(engine.client());
     bench.arg("--proxy-dir").arg(programs.proxy.parent().unwrap_or(Path::new(".")));
     bench.args(["--rounds", if args.quick { "5" } else { "20" }]);
     measured(&mut bench)
