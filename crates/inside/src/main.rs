@@ -44,11 +44,10 @@ fn start(program: &str, arguments: &[&str]) -> ExitCode {
         Ok(()) => Command::new(program).args(arguments).exec(),
         Err(error) => error.into(),
     };
-    let error = match error.raw_os_error().map(Errno::from_raw) {
-        // A script without a first line that names its interpreter.
-        Some(Errno::ENOEXEC) => Command::new("/bin/sh").arg(program).args(arguments).exec(),
-        _ => error,
-    };
+    // A script without a first line that names its interpreter. Other names are not paths.
+    if error.raw_os_error() == Some(Errno::ENOEXEC as i32) && program.contains('/') {
+        let _ = Command::new("/bin/sh").arg(program).args(arguments).exec();
+    }
     let _ = writeln!(io::stderr(), "sandbox: failed to start `{program}`: {error}");
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }

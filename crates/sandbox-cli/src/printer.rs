@@ -8,6 +8,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::AnsiColor;
+use clap::ColorChoice;
 use rustix::termios::tcgetwinsize;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
@@ -133,6 +134,16 @@ impl Printer {
             stdout: stream(io::stdout().is_terminal()),
             stderr: stream(io::stderr().is_terminal()),
         }
+    }
+
+    /// The same with colours always or never, unless `when` is automatic.
+    pub(crate) fn color(self, when: ColorChoice) -> Self {
+        let stream = |stream: Stream| match when {
+            ColorChoice::Auto => stream,
+            ColorChoice::Always => Stream { colour: true, ..stream },
+            ColorChoice::Never => Stream { colour: false, ..stream },
+        };
+        Self { stdout: stream(self.stdout), stderr: stream(self.stderr), ..self }
     }
 
     /// The same without progress, if `quiet`.
@@ -549,7 +560,11 @@ mod tests {
     }
 
     #[test]
-    fn colours_follow_the_environment() {
+    fn colours_follow_the_environment_and_the_flag() {
+        let printer = |no_colour, when| Printer::new(0, no_colour).color(when);
+        assert!(printer(true, ColorChoice::Always).has_colour());
+        assert!(!printer(true, ColorChoice::Auto).has_colour());
+        assert!(!printer(false, ColorChoice::Never).has_colour());
         assert_eq!(styled(false, Style::Bad, "x"), "x");
         assert_eq!(styled(true, Style::Bad, "x"), "\x1b[31mx\x1b[0m");
     }

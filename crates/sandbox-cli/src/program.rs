@@ -40,7 +40,8 @@ pub fn main() -> ExitCode {
     };
     let environment = Environment::of_this_process();
     let printer = Printer::new(cli.global.verbose, environment.text("NO_COLOR").is_some());
-    let printer = printer.quiet(cli.global.quiet).raw_terminal(cli.global.raw_terminal);
+    let printer =
+        printer.color(cli.global.color).quiet(cli.global.quiet).raw_terminal(cli.global.raw_terminal);
     ended(start(cli, &environment, printer), printer)
 }
 

@@ -13,6 +13,8 @@ use crate::failure::Failure;
 
 /// The number of runs kept for each project.
 const KEPT: usize = 50;
+/// Bytes of output kept of all ended runs of a project.
+const MOST_OUTPUT: u64 = 8 << 30;
 /// The output of a run that clients can attach to, as frames.
 pub(crate) const OUTPUT: &str = "output";
 /// Locked while the run is active.
@@ -31,6 +33,7 @@ impl RunFolder {
         let doing = |path: &Path| Failure::doing(format!("create the folder `{}`", path.display()));
         create_folder(logs, 0o700).map_err(doing(logs))?;
         remove_old(logs, KEPT - 1);
+        bound_output(logs, MOST_OUTPUT);
         let path = logs.join(id(OffsetDateTime::now_utc(), instance));
         DirBuilder::new().mode(0o700).create(&path).map_err(doing(&path))?;
         let lock = FileLock::exclusive_blocking(&path.join(LOCK)).map_err(doing(&path))?;
@@ -142,6 +145,20 @@ pub(crate) fn wait_for_end(folder: &Path) {
     }
 }
 
+/// Removes the output of the oldest runs that have ended, until that of all is at most `most` bytes.
+fn bound_output(logs: &Path, most: u64) {
+    let mut all = 0;
+    for folder in folders(logs).into_iter().rev() {
+        let files = [OUTPUT.to_owned(), format!("{OUTPUT}.older")].map(|name| folder.join(name));
+        all += files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum::<u64>();
+        if all > most && !is_running(&folder) {
+            for file in files {
+                let _ = fs::remove_file(file);
+            }
+        }
+    }
+}
+
 fn remove_old(logs: &Path, kept: usize) {
     let ids = ids(logs);
     let old = ids.len().saturating_sub(kept);
@@ -213,6 +230,23 @@ mod tests {
         assert_eq!(left.len(), 3, "{left:?}");
         assert!(running.path().exists());
         assert_eq!(left[1..], ["93", "94"]);
+    }
+
+    #[test]
+    fn output_of_the_oldest_runs_is_removed_unless_active() {
+        let logs = tempfile::tempdir().unwrap();
+        let running = RunFolder::create(logs.path(), "a").unwrap();
+        let write = |folder: &Path, name: &str| fs::write(folder.join(name), "12345").unwrap();
+        write(running.path(), OUTPUT);
+        for number in 0..4 {
+            let folder = logs.path().join(format!("9{number}"));
+            fs::create_dir(&folder).unwrap();
+            write(&folder, OUTPUT);
+            write(&folder, "output.older");
+        }
+        bound_output(logs.path(), 20);
+        let sizes = folders(logs.path()).into_iter().map(|folder| fs::read_dir(folder).unwrap().count());
+        assert_eq!(sizes.collect::<Vec<_>>(), [2, 0, 0, 2, 2], "the first is locked");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) fn enter(
     printer: Printer,
 ) -> Result<(), Failure> {
     if let Some(run) = command.in_tree_of() {
-        return enter_that_of(run, environment);
+        return enter_that_of(run, global, environment, printer);
     }
     let Some((task, name)) = command.task().and_then(|task| Some((task, task.worktree.as_deref()?))) else {
         return Ok(());
@@ -231,12 +231,30 @@ fn demand_same(here: &Project, top: &Path, new: &Path) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Makes the work tree in which the run `named` was started the current folder.
-fn enter_that_of(named: &str, environment: &Environment) -> Result<(), Failure> {
+/// Makes the work tree of the project of the run `named` the current folder.
+fn enter_that_of(
+    named: &str,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<(), Failure> {
+    if global.trust.is_some() {
+        return Err(Failure::usage(
+            "--trust is for the files of the current folder, and cannot be combined with a run",
+        )
+        .with_hint("run the command in the run's work tree; `sandbox ps --all` lists it"));
+    }
     let folder = run_folder::find_in_all(&Places::find(environment)?.all_logs(), named)?;
     let record = RunRecord::read(&folder);
     let record = record.ok_or_else(|| Failure::new(format!("the record of run `{named}` is unreadable")))?;
-    move_to(Path::new(&record.project), Path::new(""))
+    move_to(Path::new(&record.project), Path::new(""))?;
+    // Its settings may have been given by a flag, or be those of a folder above by now.
+    if Some(&*Project::load(global, environment, printer)?.logs()) != folder.parent() {
+        let root = sanitize_name(&record.project);
+        return Err(Failure::new(format!("the settings in `{root}` are no longer those of run `{named}`"))
+            .with_hint("run the command there, with the flag --config of that run"));
+    }
+    Ok(())
 }
 
 /// Makes the folder `inner` of `folder` the current one, unless a link leads elsewhere: an earlier

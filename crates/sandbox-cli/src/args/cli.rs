@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use sandbox::EngineAddress;
 
@@ -84,6 +84,9 @@ pub(crate) struct GlobalArgs {
     /// inject input
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) raw_terminal: bool,
+    /// Use colors [auto: on a terminal, unless `NO_COLOR` is set]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHEN", default_value_t)]
+    pub(crate) color: ColorChoice,
     /// Print no progress on stderr
     #[arg(short, long, global = true, help_heading = GLOBAL, conflicts_with = "verbose")]
     pub(crate) quiet: bool,

@@ -7,7 +7,8 @@ use super::Output;
 /// Whose copy is meant.
 #[derive(Debug, Args)]
 pub(crate) struct CopyOfRun {
-    /// Run in whose work tree to do it, by its id or a prefix of it [default: in this folder]
+    /// Run whose project is meant, by its id or a prefix of it; its later runs use the same copy
+    /// [default: the project of this folder]
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<String>,
 }

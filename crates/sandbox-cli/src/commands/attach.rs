@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::{AttachArgs, BackgroundArgs};
-use crate::config::Places;
+use crate::config::{Environment, Places, ends_at_logout};
 use crate::control::{Connection, Runs};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -17,7 +17,8 @@ use crate::interrupt::{Interrupt, Interrupts};
 use crate::owner::{self, Frame, Starting, StoredOutput};
 use crate::printer::Printer;
 use crate::run_folder::{self, OUTPUT};
-use crate::terminal::{self, DetachKeys, RawMode, Shown};
+use crate::run_record::RunRecord;
+use crate::terminal::{self, DetachKeys, RawMode};
 
 /// The number of frames and keys that may wait, each way.
 const WAITING: usize = 4;
@@ -76,7 +77,7 @@ pub(crate) async fn attach(
 pub(crate) async fn in_front(
     args: BackgroundArgs,
     asks: bool,
-    state: &Path,
+    environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -106,10 +107,13 @@ pub(crate) async fn in_front(
         return Ok(ended.await.unwrap_or(ExitStatus::Infrastructure));
     };
     if args.detach {
+        if ends_at_logout(environment) {
+            printer.hint("the run ends when you log out, unless you ran `loginctl enable-linger` before");
+        }
         printer.line(&run);
         return Ok(ExitStatus::Success);
     }
-    let runs = Runs::find(state, printer).await?;
+    let runs = Runs::find(&Places::find(environment)?.state, printer).await?;
     let connection = runs.attach(runs.one(Some(&run))?).await?;
     let stop = async |interrupt| match interrupt {
         Interrupt::HangUp => Some(End::Interrupted(interrupt)),
@@ -144,34 +148,55 @@ fn status(end: &End, run: &str, printer: Printer) -> ExitStatus {
     }
 }
 
-/// Shows the stored output of an ended run.
+/// Shows the stored output of an ended run, and returns how that ended; `None` if nothing is stored.
 async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<ExitStatus>, Failure> {
     let Ok(folder) = run_folder::find_in_all(logs, named) else { return Ok(None) };
     // It waits for a run that is about to end and accepts no more connections.
     let Ok(output) = StoredOutput::open(&folder.join(OUTPUT), true) else { return Ok(None) };
-    Ok(show(output, printer).await?.map(ExitStatus::Command))
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    let shown = tokio::select! {
+        shown = show(output, printer) => shown?,
+        interrupt = interrupts.next() => return Ok(Some(ExitStatus::Interrupted(interrupt))),
+    };
+    let recorded = || RunRecord::read(&folder)?.end.map(|end| end.exit_code);
+    match shown {
+        Shown::All(code) => match code.or_else(recorded) {
+            Some(code) => Ok(Some(ExitStatus::Command(code))),
+            None => Err(Failure::new(format!("run `{named}` was killed: this is its output until then"))),
+        },
+        Shown::NotRead => Ok(Some(ExitStatus::Success)),
+    }
 }
 
-/// Shows stored output; returns the run's exit code if it is stored too.
-pub(super) async fn show(mut output: StoredOutput, printer: Printer) -> Result<Option<u8>, Failure> {
+/// How far stored output was shown.
+#[derive(Debug)]
+pub(super) enum Shown {
+    /// All of it, with the run's exit code if that is stored too.
+    All(Option<u8>),
+    /// Nobody reads stdout.
+    NotRead,
+}
+
+/// Shows stored output.
+pub(super) async fn show(mut output: StoredOutput, printer: Printer) -> Result<Shown, Failure> {
     // The program may have been killed, or its output cut off in the middle of a drawing.
-    let mut shown = Shown::default();
+    let mut modes = terminal::Shown::default();
     let (mut filter, mut error_filter) = printer.filters(true);
     while let Some(frame) = output.next().await.map_err(Failure::doing("read the run's stored output"))? {
         match frame {
             Frame::Output(bytes) => {
                 let bytes = filter.pass(&bytes);
-                shown.saw(&bytes);
+                modes.saw(&bytes);
                 if !printer.data(&bytes) {
-                    return Ok(None);
+                    return Ok(Shown::NotRead);
                 }
             }
             Frame::Message(bytes) => drop(io::stderr().write_all(&error_filter.pass(&bytes))),
-            Frame::Exit(code) => return Ok(Some(code)),
+            Frame::Exit(code) => return Ok(Shown::All(Some(code))),
             Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop | Frame::Offset(_) => {}
         }
     }
-    Ok(None)
+    Ok(Shown::All(None))
 }
 
 /// The client side of a run, until it ends or detaches. `stop` decides whether a signal ends the
@@ -191,7 +216,7 @@ async fn attached(
     let (mut keyboard, mut shown, mut write) = streams(stream, types);
     let mut raw = types.then(RawMode::enter).transpose().map_err(Failure::doing("set up the terminal"))?;
     // A client that only watches has a terminal too.
-    let mut seen = (!types).then(Shown::default);
+    let mut seen = (!types).then(terminal::Shown::default);
     if types {
         send(&mut write, &Frame::Size(terminal::size())).await;
     }

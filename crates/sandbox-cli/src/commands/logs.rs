@@ -48,6 +48,8 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
 
 /// Prints the stored output of the program of `run`.
 async fn program_output(run: &Path, follow: bool, printer: Printer) -> Result<ExitStatus, Failure> {
+    // The last messages come after the end of the run.
+    let follow = follow || !run_folder::is_running(run);
     let output = StoredOutput::open(&run.join(OUTPUT), follow).map_err(|error| {
         let missing = Failure::doing(format!("open the output of run `{}`", run_folder::id_of(run)))(error);
         missing.with_hint("only the output of runs with -d or -t is stored")

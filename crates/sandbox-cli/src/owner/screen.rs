@@ -50,6 +50,8 @@ pub(crate) struct Screen {
 struct Stored {
     writer: Writer,
     next: u64,
+    /// Whether the rest is not stored.
+    failed: bool,
 }
 
 /// A size, and the viewer that requested it: in another terminal, everything must be redrawn.
@@ -178,18 +180,19 @@ impl Screen {
             (state.kept.clone(), state.next())
         };
         kept.iter().try_for_each(|frame| writer.add(frame))?;
-        *stored = Some(Stored { writer, next });
+        *stored = Some(Stored { writer, next, failed: false });
         Ok(())
     }
 
     /// Stores a piece with its number, unless [`store`](Self::store) did.
     fn stores(&self, frame: &Frame, number: u64) {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Stored { writer, next }) = &mut *stored
+        if let Some(Stored { writer, next, failed }) = &mut *stored
             && *next <= number
+            && !*failed
             && let Err(error) = writer.add(frame)
         {
-            *stored = None;
+            *failed = true;
             let message = format!("warning: failed to store the rest of the output: {error}\n");
             let message = Frame::Message(message.into());
             let length = length(&message);
@@ -231,8 +234,13 @@ impl Screen {
         state.add(Frame::Exit(code), 1);
         drop(state);
         self.stores(&Frame::Exit(code), number);
-        // The run's folder shows that it is complete.
-        *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // Readers see that it is complete.
+        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Stored { mut writer, failed: true, .. }) = stored {
+            // There may be room again.
+            let lost = Frame::Message(b"... the rest of the output is not stored ...\n".to_vec());
+            let _ = writer.add(&lost).and_then(|()| writer.add(&Frame::Exit(code)));
+        }
         self.changes.send_modify(|count| *count += 1);
     }
 

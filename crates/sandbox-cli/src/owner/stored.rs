@@ -4,7 +4,7 @@
 //! the older one. The owner holds a lock of the current file until the end of the run.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,7 +41,11 @@ impl Writer {
             self.begin()?;
         }
         let bytes = frame.bytes();
-        self.file.write_all(&bytes)?;
+        if let Err(error) = self.file.write_all(&bytes) {
+            // A part of a frame would be the end of all that is readable.
+            let _ = self.file.set_len(self.size).and_then(|()| self.file.seek(SeekFrom::End(0)));
+            return Err(error);
+        }
         self.size += bytes.len() as u64;
         self.length += frame.output().map_or(0, <[u8]>::len) as u64;
         Ok(())
@@ -73,20 +77,31 @@ fn older(path: &Path) -> PathBuf {
 pub(crate) struct Reader {
     path: PathBuf,
     file: File,
-    /// Bytes of the file that are not returned yet.
-    rest: Vec<u8>,
+    /// Bytes of the file, and the number of those that were returned.
+    bytes: Vec<u8>,
+    returned: usize,
     /// The length of the output that was returned, or is not in the files any more.
     length: u64,
     /// Whether to wait for the end of the run.
     follow: bool,
+    /// The file that follows this one, if there is one.
+    next: Option<File>,
     ended: bool,
 }
 
 impl Reader {
     /// Opens the output in the file `path`.
     pub(crate) fn open(path: &Path, follow: bool) -> io::Result<Self> {
-        let file = File::open(older(path)).or_else(|_| File::open(path))?;
-        Ok(Self { path: path.to_owned(), file, rest: Vec::new(), length: 0, follow, ended: false })
+        let opened = || File::open(older(path)).or_else(|_| File::open(path));
+        // The first is there if the second just took its place.
+        let file = opened().or_else(|_| opened())?;
+        Ok(Self::at(path, file, 0, follow))
+    }
+
+    /// At the begin of `file`.
+    fn at(path: &Path, file: File, length: u64, follow: bool) -> Self {
+        let (bytes, path) = (Vec::new(), path.to_owned());
+        Self { path, file, bytes, returned: 0, length, follow, next: None, ended: false }
     }
 
     /// The next frame; `None` at the end of the output.
@@ -102,18 +117,22 @@ impl Reader {
                 if lost > 0 {
                     return Ok(Some(Frame::Message(format!("… {lost} bytes are not kept …\n").into())));
                 }
-            } else if (&self.file).take(LONGEST as u64).read_to_end(&mut self.rest)? > 0 {
+            } else if self.read()? {
                 // There may be a complete frame now. A signal can end the reader.
                 tokio::task::yield_now().await;
-            } else if let Some(next) = self.next_file()? {
+            } else if let Some(next) = self.next.take() {
                 // A frame of which only a part was written cannot be continued there.
-                (self.file, self.rest, self.ended) = (next, Vec::new(), false);
+                *self = Self::at(&self.path, next, self.length, self.follow);
+            } else if let Some(next) = self.next_file()? {
+                // The last frames may have been written in between.
+                self.next = Some(next);
             } else if self.ended {
                 return Ok(None);
             } else if self.file.try_lock_shared().is_ok() {
-                // The last frames may have been written in between.
+                // As above.
                 self.ended = true;
             } else if self.follow {
+                // tidy: sleep: the writer of a file sends no event
                 tokio::time::sleep(INTERVAL).await;
             } else {
                 return Ok(None);
@@ -121,13 +140,19 @@ impl Reader {
         }
     }
 
+    /// Reads more of the file; returns whether there was more.
+    fn read(&mut self) -> io::Result<bool> {
+        self.bytes.drain(..std::mem::take(&mut self.returned));
+        Ok((&self.file).take(LONGEST as u64).read_to_end(&mut self.bytes)? > 0)
+    }
+
     /// The next frame among the bytes that were read.
     async fn frame(&mut self) -> io::Result<Option<Frame>> {
-        let mut bytes = self.rest.as_slice();
+        let mut bytes = self.bytes.get(self.returned..).unwrap_or_default();
         match Frame::read(&mut bytes).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             Ok(Some(frame)) => {
-                self.rest.drain(..self.rest.len() - bytes.len());
+                self.returned = self.bytes.len() - bytes.len();
                 Ok(Some(frame))
             }
             ended => ended,

@@ -284,6 +284,7 @@ mod tests {
         environment: &Environment,
     ) -> Result<TaskSettings, Failure> {
         let global = GlobalArgs {
+            color: clap::ColorChoice::Auto,
             raw_terminal: false,
             engine: Some(sandbox::EngineAddress::unix("/x")),
             config: None,

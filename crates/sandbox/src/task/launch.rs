@@ -11,7 +11,7 @@ use crate::context::Shared;
 use crate::egress::{Endpoint, PendingEgress, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use crate::labels::Role;
-use crate::program::{START, unreadable};
+use crate::program::{START, readable};
 use crate::spec::{
     ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SYSTEM, SYSTEM_FILE, SshSigner,
     with_git_settings,
@@ -261,8 +261,8 @@ fn plan(
     mut program: Program,
     endpoint: &Endpoint,
 ) -> Result<ContainerPlan, SandboxError> {
-    if program.terminal.is_some() && launch.isolation.init {
-        match unreadable(shared.config(), launch.isolation.runtime) {
+    if program.terminal.is_some() && launch.isolation.init && shared.launcher().is_none() {
+        match readable(shared.config()) {
             // Podman's init leaves the signals of Ctrl-Z blocked.
             Ok(mount) => {
                 program.mounts.push(mount);

@@ -73,8 +73,9 @@ async fn job_is_stopped_by_ctrl_z_and_continued() {
     shell.shows("begun-2");
     shell.types(&["C-z"]);
     shell.shows("Stopped");
-    shell.types(&["fg", "Enter"]);
+    shell.types(&["clear; fg", "Enter"]);
     // The shell prints the command before the job has the terminal.
+    shell.shows("exec sleep 1000");
     shell.types_until("C-c", "^C\n$\n");
     shell.types(&["clear; jobs; echo none-$((1 + 1))", "Enter"]);
     let screen = shell.shows("none-2\n");
@@ -99,4 +100,29 @@ async fn attached_terminal_gets_the_whole_picture() {
     again.types(&[":q!", "Enter"]);
     again.ends(0);
     wait_until_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terminal_answers_no_query_of_a_task_and_keeps_its_clipboard() {
+    /// Queries that tmux answers, and the clipboard.
+    const HOSTILE: &str = r"\033[c\033[>c\033[5n\033[6n\033[18t\033[>q\033[?25$p\033P$qm\033\\\033]10;?\007\033]52;c;ZXZpbA==\007";
+    let project = project("e2e-cli-answers");
+    // The key comes after all answers: tmux has read what the program printed before.
+    let script = format!(
+        "stty raw -echo; printf '{HOSTILE}'; printf printed; IFS= read -r -d k answers; stty sane; printf '\\nanswers=%q.\\n' \"$answers\""
+    );
+    for raw in [false, true] {
+        let flags: &[&str] = if raw { &["--raw-terminal"] } else { &[] };
+        let run =
+            ["run", "-t", "--", "bash", "-c", "until [ -e go ]; do sleep 0.1; done; eval \"$0\"", &script];
+        let tmux = Tmux::start(&project.sandbox(&[flags, &run].concat()), 80, 24);
+        tmux.ask(&["set-option", "-s", "set-clipboard", "on"]);
+        project.write("go", "");
+        tmux.shows("printed");
+        tmux.types(&["k"]);
+        let screen = tmux.shows("restored");
+        assert_eq!(screen.contains("answers=''."), !raw, "{screen}");
+        assert_eq!(tmux.ask(&["list-buffers"]).contains("evil"), raw, "{screen}");
+        fs::remove_file(project.path().join("go")).expect("a file");
+    }
 }

@@ -354,6 +354,9 @@ async fn killed_owner_ends_egress_and_leaves_the_terminal_usable() {
     terminal.shows(&format!("the process that owned run {id} died"));
     // Its output until then is stored.
     assert!(project.output(&["logs", "--program", &id]).stdout.contains("tick"));
+    let kept = project.output(&["attach", &id]);
+    assert!(kept.stdout.contains("tick"), "{kept:?}");
+    kept.fails(125, "was killed: this is its output until then");
     // The program continues without egress until the next command.
     let before = log().matches("refused").count();
     while log().matches("refused").count() < before + 3 {

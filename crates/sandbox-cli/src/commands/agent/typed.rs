@@ -68,7 +68,7 @@ async fn attempt(
     let is_over = matches!(result, Some(Ok(_)));
     let status = ended(result, why, failure, settings, printer)?;
     if status == ExitStatus::Command(127) && agent.agent_bin.is_none() && settings.agent_program.is_none() {
-        // The shell that starts the container reported it on the terminal.
+        // It was reported on the terminal inside of the container.
         printer.failure(&no_program(&agent.agent));
     }
     // The last reply is that of this execution.

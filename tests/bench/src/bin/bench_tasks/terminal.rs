@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use benchmarks::Sample;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::Args;
 use super::report::ShellTimes;
@@ -140,5 +141,8 @@ fn pair() -> std::io::Result<(std::fs::File, OwnedFd)> {
     unlockpt(&master)?;
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let slave = rustix::fs::open(ptsname(&master, Vec::new())?, flags, Mode::empty())?;
+    // All keys fit into one line.
+    let size = Winsize { ws_row: 24, ws_col: 1000, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&slave, size)?;
     Ok((master.into(), slave))
 }
