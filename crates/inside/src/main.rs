@@ -8,6 +8,7 @@ mod verify;
 
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use nix::errno::Errno;
@@ -44,10 +45,17 @@ fn start(program: &str, arguments: &[&str]) -> ExitCode {
         Ok(()) => Command::new(program).args(arguments).exec(),
         Err(error) => error.into(),
     };
-    // A script without a first line that names its interpreter. Other names are not paths.
-    if error.raw_os_error() == Some(Errno::ENOEXEC as i32) && program.contains('/') {
-        let _ = Command::new("/bin/sh").arg(program).args(arguments).exec();
+    // A script without a first line that names its interpreter.
+    if error.raw_os_error() == Some(Errno::ENOEXEC as i32) {
+        let _ = Command::new("/bin/sh").arg(found(program)).args(arguments).exec();
     }
     let _ = writeln!(io::stderr(), "sandbox: failed to start `{program}`: {error}");
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+/// The path of the program with this name or path.
+fn found(program: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").filter(|_| !program.contains('/')).unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(program));
+    places.find(|place| place.is_file()).unwrap_or_else(|| program.into())
 }

@@ -148,10 +148,11 @@ pub(crate) fn wait_for_end(folder: &Path) {
 /// Removes the output of the oldest runs that have ended, until that of all is at most `most` bytes.
 fn bound_output(logs: &Path, most: u64) {
     let mut all = 0;
-    for folder in folders(logs).into_iter().rev() {
-        let files = [OUTPUT.to_owned(), format!("{OUTPUT}.older")].map(|name| folder.join(name));
+    for folder in folders(logs).into_iter().rev().filter(|folder| !is_running(folder)) {
+        // Its reader expects the older file to be gone first.
+        let files = [format!("{OUTPUT}.older"), OUTPUT.to_owned()].map(|name| folder.join(name));
         all += files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum::<u64>();
-        if all > most && !is_running(&folder) {
+        if all > most {
             for file in files {
                 let _ = fs::remove_file(file);
             }

@@ -1,5 +1,6 @@
 //! `--worktree`: a linked git work tree for a run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use sandbox_files::tree::Tree;
 use sandbox_files::{FileLock, create_folder};
 
 use crate::args::{Command, GlobalArgs};
-use crate::config::{Environment, Places, project_key};
+use crate::config::{Environment, Places, project_key, project_root};
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 use crate::run_folder;
@@ -35,7 +36,7 @@ pub(crate) fn enter(
     printer: Printer,
 ) -> Result<(), Failure> {
     if let Some(run) = command.in_tree_of() {
-        return enter_that_of(run, global, environment, printer);
+        return enter_that_of(run, global, environment);
     }
     let Some((task, name)) = command.task().and_then(|task| Some((task, task.worktree.as_deref()?))) else {
         return Ok(());
@@ -232,27 +233,24 @@ fn demand_same(here: &Project, top: &Path, new: &Path) -> Result<(), Refused> {
 }
 
 /// Makes the work tree of the project of the run `named` the current folder.
-fn enter_that_of(
-    named: &str,
-    global: &GlobalArgs,
-    environment: &Environment,
-    printer: Printer,
-) -> Result<(), Failure> {
-    if global.trust.is_some() {
-        return Err(Failure::usage(
-            "--trust is for the files of the current folder, and cannot be combined with a run",
-        )
-        .with_hint("run the command in the run's work tree; `sandbox ps --all` lists it"));
+fn enter_that_of(named: &str, global: &GlobalArgs, environment: &Environment) -> Result<(), Failure> {
+    let there = "run the command in the run's work tree; `sandbox ps --all` lists it";
+    if global.trust.is_some() || global.config.is_some() {
+        let message = "--trust and --config are for the current folder, and cannot be combined with a run";
+        return Err(Failure::usage(message).with_hint(there));
     }
     let folder = run_folder::find_in_all(&Places::find(environment)?.all_logs(), named)?;
-    let record = RunRecord::read(&folder);
-    let record = record.ok_or_else(|| Failure::new(format!("the record of run `{named}` is unreadable")))?;
-    move_to(Path::new(&record.project), Path::new(""))?;
+    let project = RunRecord::read(&folder).map(|record| record.project).filter(|path| !path.is_empty());
+    let unknown = || Failure::new(format!("the record of run `{named}` names no project")).with_hint(there);
+    let project = PathBuf::from(project.ok_or_else(unknown)?);
+    move_to(&project, Path::new(""))?;
     // Its settings may have been given by a flag, or be those of a folder above by now.
-    if Some(&*Project::load(global, environment, printer)?.logs()) != folder.parent() {
-        let root = sanitize_name(&record.project);
-        return Err(Failure::new(format!("the settings in `{root}` are no longer those of run `{named}`"))
-            .with_hint("run the command there, with the flag --config of that run"));
+    let home = environment.path("HOME").and_then(|home| home.canonicalize().ok());
+    let key = project_key(&project_root(&project, home.as_deref()).path);
+    if folder.parent().and_then(Path::file_name) != Some(OsStr::new(&key)) {
+        let shown = sanitize_name(&project.display().to_string());
+        let message = format!("the settings of `{shown}` are no longer those of run `{named}`");
+        return Err(Failure::new(message).with_hint(there));
     }
     Ok(())
 }

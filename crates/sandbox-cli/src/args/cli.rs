@@ -232,7 +232,7 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The newest 50 runs of each project are stored, with their network log and the end of their output: see `sandbox logs`, `attach` and \
+The newest 50 runs of each project are stored, with their network log and output: see `sandbox logs`, `attach` and \
 `report`.")]
 pub(crate) struct PsArgs {
     /// Also list ended runs

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::{AttachArgs, BackgroundArgs};
-use crate::config::{Environment, Places, ends_at_logout};
+use crate::config::Places;
 use crate::control::{Connection, Runs};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -77,7 +77,7 @@ pub(crate) async fn attach(
 pub(crate) async fn in_front(
     args: BackgroundArgs,
     asks: bool,
-    environment: &Environment,
+    state: &Path,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -107,13 +107,10 @@ pub(crate) async fn in_front(
         return Ok(ended.await.unwrap_or(ExitStatus::Infrastructure));
     };
     if args.detach {
-        if ends_at_logout(environment) {
-            printer.hint("the run ends when you log out, unless you ran `loginctl enable-linger` before");
-        }
         printer.line(&run);
         return Ok(ExitStatus::Success);
     }
-    let runs = Runs::find(&Places::find(environment)?.state, printer).await?;
+    let runs = Runs::find(state, printer).await?;
     let connection = runs.attach(runs.one(Some(&run))?).await?;
     let stop = async |interrupt| match interrupt {
         Interrupt::HangUp => Some(End::Interrupted(interrupt)),
@@ -148,11 +145,22 @@ fn status(end: &End, run: &str, printer: Printer) -> ExitStatus {
     }
 }
 
-/// Shows the stored output of an ended run, and returns how that ended; `None` if nothing is stored.
+/// The error for a run whose output is not found.
+pub(super) fn not_stored(run: &str) -> impl FnOnce(io::Error) -> Failure {
+    let missing = Failure::doing(format!("open the output of run `{run}`"));
+    |error| {
+        missing(error).with_hint(
+            "that of runs with -d or -t is stored, until `sandbox rm` or 8 GiB of the project's newer output",
+        )
+    }
+}
+
+/// Shows the stored output of an ended run, and returns how that ended; `None` if there is no such
+/// run.
 async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<ExitStatus>, Failure> {
     let Ok(folder) = run_folder::find_in_all(logs, named) else { return Ok(None) };
     // It waits for a run that is about to end and accepts no more connections.
-    let Ok(output) = StoredOutput::open(&folder.join(OUTPUT), true) else { return Ok(None) };
+    let output = StoredOutput::open(&folder.join(OUTPUT), true).map_err(not_stored(named))?;
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let shown = tokio::select! {
         shown = show(output, printer) => shown?,
@@ -182,12 +190,15 @@ pub(super) async fn show(mut output: StoredOutput, printer: Printer) -> Result<S
     // The program may have been killed, or its output cut off in the middle of a drawing.
     let mut modes = terminal::Shown::default();
     let (mut filter, mut error_filter) = printer.filters(true);
+    // A signal ends it although nobody reads.
+    let mut stdout = tokio::io::stdout();
     while let Some(frame) = output.next().await.map_err(Failure::doing("read the run's stored output"))? {
         match frame {
             Frame::Output(bytes) => {
                 let bytes = filter.pass(&bytes);
                 modes.saw(&bytes);
-                if !printer.data(&bytes) {
+                let written = stdout.write_all(&bytes).await;
+                if !printer.has_written(written.and(stdout.flush().await)) {
                     return Ok(Shown::NotRead);
                 }
             }

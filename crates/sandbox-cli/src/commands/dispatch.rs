@@ -38,7 +38,7 @@ pub(crate) async fn dispatch(
     let configured = || project()?.trusted(None, &trust_flag, printer);
     let sandbox = || configured()?.sandbox(&global, environment, printer);
     if let (Some(background), false) = (background(&command), global.owner) {
-        return attach::in_front(background, command.asks(), environment, printer).await;
+        return attach::in_front(background, command.asks(), &state()?, printer).await;
     }
     match command {
         Command::Run(args) => {

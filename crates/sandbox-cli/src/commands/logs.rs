@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox::network::{LogEntry, LogFollower, NetworkLog};
 
-use super::attach::show;
+use super::attach::{not_stored, show};
 use crate::args::{LogOutput, LogsArgs};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -50,10 +50,8 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
 async fn program_output(run: &Path, follow: bool, printer: Printer) -> Result<ExitStatus, Failure> {
     // The last messages come after the end of the run.
     let follow = follow || !run_folder::is_running(run);
-    let output = StoredOutput::open(&run.join(OUTPUT), follow).map_err(|error| {
-        let missing = Failure::doing(format!("open the output of run `{}`", run_folder::id_of(run)))(error);
-        missing.with_hint("only the output of runs with -d or -t is stored")
-    })?;
+    let output =
+        StoredOutput::open(&run.join(OUTPUT), follow).map_err(not_stored(&run_folder::id_of(run)))?;
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     tokio::select! {
         shown = show(output, printer) => shown.map(|_| ExitStatus::Success),

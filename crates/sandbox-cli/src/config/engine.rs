@@ -79,14 +79,6 @@ fn runtime_folder(environment: &Environment) -> Option<PathBuf> {
         .map(|folder| folder.join("sandbox"))
 }
 
-/// Whether the engine of this user, unless another one is named, ends with the user's last login.
-pub(crate) fn ends_at_logout(environment: &Environment) -> bool {
-    let is_named = ["CONTAINER_HOST", "DOCKER_HOST"].iter().any(|name| environment.text(name).is_some());
-    let user = environment.text("USER").unwrap_or_default();
-    let lingers = || Path::new("/var/lib/systemd/linger").join(user).is_file();
-    !geteuid().is_root() && !is_named && Path::new("/run/systemd/system").is_dir() && !lingers()
-}
-
 #[expect(clippy::disallowed_methods, reason = "there is no socket yet to drive the engine through")]
 fn service_in(
     folder: &Path,

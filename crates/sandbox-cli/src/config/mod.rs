@@ -19,7 +19,7 @@ mod user;
 
 pub(crate) use above::project_root;
 pub(crate) use credentials::{Advice, CredentialsFile, LoginEntry, Renewable};
-pub(crate) use engine::{ends_at_logout, find_engine, own_service};
+pub(crate) use engine::{find_engine, own_service};
 pub(crate) use env::Environment;
 #[cfg(test)]
 pub(crate) use file::BuildNetwork;

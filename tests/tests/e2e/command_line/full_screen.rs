@@ -73,7 +73,9 @@ async fn job_is_stopped_by_ctrl_z_and_continued() {
     shell.shows("begun-2");
     shell.types(&["C-z"]);
     shell.shows("Stopped");
-    shell.types(&["clear; fg", "Enter"]);
+    shell.types(&["clear", "Enter"]);
+    shell.shows_only("$\n");
+    shell.types(&["fg", "Enter"]);
     // The shell prints the command before the job has the terminal.
     shell.shows("exec sleep 1000");
     shell.types_until("C-c", "^C\n$\n");

@@ -140,6 +140,6 @@ async fn background_output_is_stored_whole_and_not_in_memory() {
 async fn program_output_of_a_run_in_front_is_not_stored() {
     let project = Project::with_prefix("e2e-cli-unstored");
     assert_eq!(project.run("echo hi").code, Some(0));
-    project.output(&["logs", "--program"]).fails(125, "only the output of runs with -d or -t is stored");
+    project.output(&["logs", "--program"]).fails(125, "that of runs with -d or -t is stored");
     project.output(&["logs", "--program", "--blocked"]).fails(2, "cannot be used with");
 }

@@ -74,6 +74,7 @@ async fn runs_in_work_trees_of_their_own_commit_to_their_branches() {
     assert_eq!(git(&app, "cat sub/file ../app.worktrees/two/sub/file"), "1\n3\n");
     assert_eq!(in_sub(&["diff", id]).stdout, "");
     in_sub(&["discard", "0123"]).fails(125, "unknown run `0123`");
+    in_sub(&["--trust", "discard", id]).fails(2, "cannot be combined with a run");
 
     // The same name is the same work tree, with what the run before left in it.
     let again = in_sub(&["run", "--worktree=one", "--", "cat", "file"]);

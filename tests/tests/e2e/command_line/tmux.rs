@@ -111,6 +111,16 @@ impl Tmux {
         }
     }
 
+    /// Waits until the screen has nothing else.
+    #[track_caller]
+    pub(super) fn shows_only(&self, text: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        while self.screen().trim_end() != text.trim_end() {
+            assert!(Instant::now() < deadline, "{}", self.screen());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// The process that the pane's shell waits for.
     fn child(&self) -> Pid {
         let shell = self.ask(&["display-message", "-p", "#{pane_pid}"]);
