@@ -151,9 +151,10 @@ const NEED_ROOT: [&str; 14] = [
 ];
 /// The tests that depend on podman's version: how it creates, limits, enters, builds and removes
 /// containers.
-const ON_PODMAN_4: [&str; 28] = [
+const ON_PODMAN_4: [&str; 29] = [
     "command_line::care::",
     "command_line::exec_in_run::",
+    "command_line::full_screen::",
     "command_line::image::",
     "command_line::terminal::",
     "credentials::search::",
