@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::template::evaluate;
 
 /// The measured quantity, its formula, its unit, and its bound.
-const GOALS: [(&str, &str, &str, Bound); 8] = [
+const GOALS: [(&str, &str, &str, Bound); 6] = [
     (
         "a chunked upload that is signed again, over one that is passed on",
         "proxy/signing/signed_mb_per_second / proxy/signing/passed_mb_per_second",
@@ -22,18 +22,6 @@ const GOALS: [(&str, &str, &str, Bound); 8] = [
         Bound::AtMost(40.0),
     ),
     ("the proxy's memory at its peak, under load", "proxy/peak_kib / 976.5625", " MB", Bound::AtMost(40.0)),
-    (
-        "start of a shell to its prompt, over podman's",
-        "tasks/shell/prompt_ms/median / tasks/bare_shell/prompt_ms/median",
-        "×",
-        Bound::AtMost(1.3),
-    ),
-    (
-        "echo of a key in it, over podman's",
-        "tasks/shell/echo_us/median / tasks/bare_shell/echo_us/median",
-        "×",
-        Bound::AtMost(1.2),
-    ),
     (
         "start on a copy of a work tree of 10,000 files, over one on a plain mount",
         "tasks/tree_copy_ms/median / tasks/tree_plain_ms/median",
@@ -97,8 +85,6 @@ mod tests {
             "tasks": {
                 "tree_copy_ms": {"median": copy}, "tree_plain_ms": {"median": 100}, "large_more_ms": {"median": 50},
                 "many_apply_ms": {"median": 100}, "many_copied_ms": {"median": 100},
-                "shell": {"prompt_ms": {"median": 100}, "echo_us": {"median": 100}},
-                "bare_shell": {"prompt_ms": {"median": 100}, "echo_us": {"median": 100}},
             },
         })
     }
