@@ -41,10 +41,10 @@ impl Engine {
         Self { pid, state: String::from_utf8_lossy(state).into_owned().into() }
     }
 
-    /// Starts a second service on the same storage, with its socket in the project's folder, that
-    /// a test may kill.
+    /// Starts a second service on the same storage, for one project, that a test may kill.
     pub(crate) fn second(&self, project: &Project) -> Service {
         let socket = socket(project);
+        fs::create_dir_all(project.state()).expect("a folder");
         // A killed service leaves its socket.
         let _ = fs::remove_file(&socket);
         let child = Command::new(self.state.join("podman"))
@@ -64,9 +64,9 @@ impl Engine {
     }
 }
 
-/// The socket of a project's own service.
+/// The socket of a project's own service, where no task can be given it.
 fn socket(project: &Project) -> PathBuf {
-    project.path().join("second.sock")
+    project.state().join("second.sock")
 }
 
 /// A project whose engine is a [second service](Engine::second).
