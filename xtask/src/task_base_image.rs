@@ -55,7 +55,7 @@ pub(crate) const CLIENTS: Image = Image {
             "postgresql-client",
             "python3-psycopg2",
             "redis-tools",
-            "vim",
+            "vim-tiny",
             "less",
             "htop",
             "tmux",

@@ -56,7 +56,7 @@ async fn empty_files_are_bounded() {
         else: print(\"all\")'";
     let fixture = Fixture::new().await;
     let command = ["bash", "-c", script];
-    let limited = fixture.run_spec(bounded(&fixture, &command, 16 * MIB).await).await;
+    let limited = fixture.run_spec(bounded(&fixture, &command, 24 * MIB).await).await;
     assert_eq!(limited.stdout, "Disk quota exceeded\n", "{limited:?}");
     let control = fixture.run("domains: []", script).await;
     assert_eq!(control.stdout, "all\n", "the control: {control:?}");

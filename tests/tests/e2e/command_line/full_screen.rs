@@ -8,6 +8,8 @@ use super::project::{Project, assert_nothing_left, config};
 use super::terminal::wait_until_nothing_left;
 use super::tmux::Tmux;
 
+const VIM: [&str; 5] = ["vim.tiny", "-N", "-u", "NONE", "text"];
+
 fn project(prefix: &str) -> Project {
     let project = Project::with_prefix(prefix);
     let image = &Setting::of_this_run().clients_image;
@@ -28,7 +30,7 @@ async fn full_screen_programs_draw_and_leave_the_terminal_as_it_was() {
     let project = project(prefix);
 
     project.write("text", "one\ntwo\n");
-    let vim = start(&project, &["vim", "-u", "NONE", "text"]);
+    let vim = start(&project, &VIM);
     vim.shows("one\ntwo\n~\n~\n");
     vim.types(&["G", "o", "three", "Escape"]);
     vim.shows("one\ntwo\nthree\n~\n");
@@ -92,7 +94,7 @@ async fn attached_terminal_gets_the_whole_picture() {
     let prefix = "e2e-cli-picture";
     let project = project(prefix);
     project.write("text", "one\ntwo\n");
-    let vim = start(&project, &["vim", "-u", "NONE", "text"]);
+    let vim = start(&project, &VIM);
     vim.shows("one\ntwo\n~\n");
     vim.types(&["o", "half", "Escape", "C-p", "C-q"]);
     assert!(vim.ends(0).contains("continues: `sandbox attach"));
