@@ -25,11 +25,11 @@ AT='an engine that is not running'
     grep "^engine: started podman's service" said
     sandbox status > /dev/null 2> said
     ! grep 'engine:' said
-    # The service would end by itself, but later.
+    # The service would end by itself, but later. Rootless, it is two processes, which end together.
     for process in /proc/[0-9]*; do
         command=$(tr '\0' ' ' < "$process/cmdline" 2> /dev/null) || continue
         case $command in
-            *'podman system service '*"$XDG_RUNTIME_DIR/"*) kill "${process#/proc/}" ;;
+            *'podman system service '*"$XDG_RUNTIME_DIR/"*) kill "${process#/proc/}" || [ ! -e "$process" ] ;;
         esac
     done
 )
