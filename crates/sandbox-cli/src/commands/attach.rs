@@ -168,25 +168,25 @@ async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<Exit
     };
     let recorded = || RunRecord::read(&folder)?.end.map(|end| end.exit_code);
     match shown {
-        Shown::All(code) => match code.or_else(recorded) {
+        Replay::Complete(code) => match code.or_else(recorded) {
             Some(code) => Ok(Some(ExitStatus::Command(code))),
             None => Err(Failure::new(format!("run `{named}` was killed: this is its output until then"))),
         },
-        Shown::NotRead => Ok(Some(ExitStatus::Success)),
+        Replay::NotRead => Ok(Some(ExitStatus::Success)),
     }
 }
 
 /// How far stored output was shown.
 #[derive(Debug)]
-pub(super) enum Shown {
+pub(super) enum Replay {
     /// All of it, with the run's exit code if that is stored too.
-    All(Option<u8>),
+    Complete(Option<u8>),
     /// Nobody reads stdout.
     NotRead,
 }
 
 /// Shows stored output.
-pub(super) async fn show(mut output: StoredOutput, printer: Printer) -> Result<Shown, Failure> {
+pub(super) async fn show(mut output: StoredOutput, printer: Printer) -> Result<Replay, Failure> {
     // The program may have been killed, or its output cut off in the middle of a drawing.
     let mut modes = terminal::Shown::default();
     let (mut filter, mut error_filter) = printer.filters(true);
@@ -199,15 +199,15 @@ pub(super) async fn show(mut output: StoredOutput, printer: Printer) -> Result<S
                 modes.saw(&bytes);
                 let written = stdout.write_all(&bytes).await;
                 if !printer.has_written(written.and(stdout.flush().await)) {
-                    return Ok(Shown::NotRead);
+                    return Ok(Replay::NotRead);
                 }
             }
             Frame::Message(bytes) => drop(io::stderr().write_all(&error_filter.pass(&bytes))),
-            Frame::Exit(code) => return Ok(Shown::All(Some(code))),
+            Frame::Exit(code) => return Ok(Replay::Complete(Some(code))),
             Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop | Frame::Offset(_) => {}
         }
     }
-    Ok(Shown::All(None))
+    Ok(Replay::Complete(None))
 }
 
 /// The client side of a run, until it ends or detaches. `stop` decides whether a signal ends the

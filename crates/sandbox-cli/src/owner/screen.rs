@@ -185,7 +185,7 @@ impl Screen {
     }
 
     /// Stores a piece with its number, unless [`store`](Self::store) did.
-    fn stores(&self, frame: &Frame, number: u64) {
+    fn store_piece(&self, frame: &Frame, number: u64) {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Stored { writer, next, failed }) = &mut *stored
             && *next <= number
@@ -216,7 +216,7 @@ impl Screen {
         let (copy, number) = (frame.clone(), state.next());
         state.add(frame, length);
         drop(state);
-        self.stores(&copy, number);
+        self.store_piece(&copy, number);
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -233,12 +233,12 @@ impl Screen {
         let number = state.next();
         state.add(Frame::Exit(code), 1);
         drop(state);
-        self.stores(&Frame::Exit(code), number);
+        self.store_piece(&Frame::Exit(code), number);
         // Readers see that it is complete.
         let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Stored { mut writer, failed: true, .. }) = stored {
             // There may be room again.
-            let lost = Frame::Message(b"... the rest of the output is not stored ...\n".to_vec());
+            let lost = Frame::Message("… the rest of the output is not stored …\n".to_owned().into());
             let _ = writer.add(&lost).and_then(|()| writer.add(&Frame::Exit(code)));
         }
         self.changes.send_modify(|count| *count += 1);
@@ -397,8 +397,11 @@ fn length(frame: &Frame) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use futures_util::FutureExt as _;
 
+    use super::super::stored::Reader;
     use super::*;
 
     fn output(text: &str) -> Frame {
@@ -478,6 +481,33 @@ mod tests {
         screen.stop_waiting();
         written.join().unwrap();
         assert!(screen.state().keyboard.is_some(), "it did not wait until its patience was over");
+    }
+
+    #[tokio::test]
+    async fn output_that_cannot_be_stored_is_reported_once_and_marked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("output");
+        let screen = Screen::default();
+        screen.add(output("before"));
+        screen.store(&path).unwrap();
+        let exchange = |file| {
+            let mut stored = screen.stored.lock().unwrap();
+            std::mem::replace(&mut stored.as_mut().unwrap().writer.file, file)
+        };
+        let file = exchange(File::options().write(true).open("/dev/full").unwrap());
+        screen.add(output("lost"));
+        screen.add(output("lost"));
+        let is_message = |frame: &&Frame| matches!(frame, Frame::Message(_));
+        assert_eq!(screen.state().kept.iter().filter(is_message).count(), 1);
+        // There is room again.
+        exchange(file);
+        screen.end(3);
+        let mut reader = Reader::open(&path, true).unwrap();
+        assert_eq!(reader.next().await.unwrap(), Some(output("before")));
+        let mark = reader.next().await.unwrap().unwrap();
+        assert!(String::from_utf8_lossy(mark.output().unwrap()).contains("not stored"));
+        assert_eq!(reader.next().await.unwrap(), Some(Frame::Exit(3)));
+        assert_eq!(reader.next().await.unwrap(), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Writer {
     path: PathBuf,
-    file: File,
+    pub(super) file: File,
     full: u64,
     /// The size of the current file.
     size: u64,
