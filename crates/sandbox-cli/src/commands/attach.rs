@@ -1,12 +1,12 @@
 //! `attach`, and the client side of `run -t`, `run -d` and `shell`.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::args::{AttachArgs, BackgroundArgs};
 use crate::config::Places;
@@ -233,7 +233,7 @@ async fn attached(
     }
     let (mut filter, mut error_filter) = printer.filters(true);
     let mut messages = Vec::new();
-    let mut stdout = tokio::io::stdout();
+    let (stdout, written) = writer();
     let end = loop {
         tokio::select! {
             frame = shown.recv() => match frame {
@@ -245,7 +245,7 @@ async fn attached(
                     if let Some(seen) = &mut seen {
                         seen.saw(&bytes);
                     }
-                    if stdout.write_all(&bytes).await.is_err() || stdout.flush().await.is_err() {
+                    if stdout.send(bytes.into_owned()).await.is_err() {
                         break End::Detached;
                     }
                 }
@@ -279,12 +279,32 @@ async fn attached(
             interrupt = interrupts.next() => if let Some(end) = stop(interrupt).await { break end },
         }
     };
+    drop(stdout);
+    let _ = written.await;
     drop(seen);
     if raw.take().is_some() {
         let _ = io::stderr().write_all(b"\r");
     }
     let _ = io::stderr().write_all(&error_filter.pass(&messages));
     Ok(end)
+}
+
+/// A thread that writes to stdout what it is sent, which takes fewer turns than tokio's; and its
+/// end.
+fn writer() -> (mpsc::Sender<Vec<u8>>, oneshot::Receiver<()>) {
+    let (sender, mut pieces) = mpsc::channel::<Vec<u8>>(WAITING);
+    let (ended, end) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut stdout = io::stdout().lock();
+        while let Some(piece) = pieces.blocking_recv() {
+            if stdout.write_all(&piece).and_then(|()| stdout.flush()).is_err() {
+                break;
+            }
+        }
+        drop(stdout);
+        let _ = ended.send(());
+    });
+    (sender, end)
 }
 
 /// The keyboard input, the frames from the run, and the connection to it.
@@ -306,11 +326,11 @@ pub(super) fn streams(
     });
     let (send_keys, keyboard) = mpsc::channel(WAITING);
     if types {
-        tokio::spawn(async move {
-            let mut stdin = tokio::io::stdin();
+        // A read of stdin cannot be cancelled.
+        std::thread::spawn(move || {
             let mut bytes = vec![0; KEYS];
-            while let Ok(count @ 1..) = stdin.read(&mut bytes).await {
-                if send_keys.send(bytes.get(..count).unwrap_or_default().to_vec()).await.is_err() {
+            while let Ok(count @ 1..) = io::stdin().lock().read(&mut bytes) {
+                if send_keys.blocking_send(bytes.get(..count).unwrap_or_default().to_vec()).is_err() {
                     break;
                 }
             }

@@ -15,7 +15,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::report_imported;
 use crate::network_log::report_blocked;
-use crate::owner::Owner;
+use crate::owner::{Frame, Owner};
 use crate::printer::Printer;
 use crate::questions::{Asking, Board};
 use crate::run_context::{Executed, RunContext};
@@ -116,7 +116,7 @@ async fn execute(
         // Input on the terminal is answers.
         Input::Empty
     } else {
-        Input::Reader(Box::new(tokio::io::stdin()))
+        input()?
     };
     let execution = command.execute(input);
     let mut failure = None;
@@ -125,6 +125,15 @@ async fn execute(
     let is_over = matches!(result, Some(Ok(_)));
     let status = ended(result, why, failure, settings, printer)?;
     Ok(Executed { status, is_over, value: () })
+}
+
+/// The input of attached clients, otherwise stdin.
+pub(super) fn input() -> Result<Input, Failure> {
+    let typed = Owner::of_this_process().map(Owner::input).transpose();
+    Ok(match typed.map_err(Failure::doing("open the input of attached clients"))?.flatten() {
+        Some(typed) => Input::Reader(Box::new(typed)),
+        None => Input::Reader(Box::new(tokio::io::stdin())),
+    })
 }
 
 /// Writes output to our streams as it arrives. When writing to stdout fails, `closed` is notified,
@@ -142,6 +151,12 @@ pub(super) async fn pass(
     while let Some(chunk) = execution.next().await {
         if let Some(owner) = Owner::of_this_process() {
             owner.takes_output().await;
+            // Without the way through our own streams.
+            match &chunk {
+                OutputChunk::Stdout(bytes) => owner.screen.write(bytes, Frame::Output).await,
+                OutputChunk::Stderr(bytes) => owner.screen.write(bytes, Frame::Message).await,
+            }
+            continue;
         }
         // The task must not overwrite a question.
         let _screen = OptionFuture::from(board.map(Board::screen)).await;

@@ -40,6 +40,8 @@ pub(crate) struct Owner {
     starting: Mutex<Option<(File, OwnedFd)>>,
     /// Whether stderr already goes to attached clients.
     takes_output: watch::Sender<bool>,
+    /// The end from which the program reads what attached clients type.
+    input: Mutex<Option<OwnedFd>>,
     /// Each thread that reads one of our streams sends a message at its end.
     readers: Mutex<mpsc::Receiver<()>>,
 }
@@ -65,7 +67,8 @@ impl Owner {
         let stderr = reader(Frame::Message)?;
         let starting = Mutex::new(Some((ready, stderr)));
         let takes_output = watch::Sender::new(false);
-        let owner = Self { screen, starting, takes_output, readers: Mutex::new(readers) };
+        let (readers, input) = (Mutex::new(readers), Mutex::default());
+        let owner = Self { screen, starting, takes_output, input, readers };
         OWNER.set(owner).map_err(|_| io::Error::other("it already owns a run"))
     }
 
@@ -74,19 +77,26 @@ impl Owner {
         OWNER.get()
     }
 
-    /// From now on stdin is the input of attached clients; empty if the program has no terminal.
-    /// `is_watched`: the process that started us attaches.
+    /// From now on stdin is empty; the input of attached clients is [`input`](Self::input), if the
+    /// program has a terminal. `is_watched`: the process that started us attaches.
     pub(crate) async fn take_input(&self, has_terminal: bool, is_watched: bool) -> io::Result<()> {
-        if !has_terminal {
-            return Ok(dup2_stdin(File::open("/dev/null")?)?);
+        dup2_stdin(File::open("/dev/null")?)?;
+        if has_terminal {
+            if is_watched {
+                self.screen.expect_viewer();
+            }
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            *self.input.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+            self.screen.take_input(pipe::Sender::from_owned_fd(write)?).await;
         }
-        if is_watched {
-            self.screen.expect_viewer();
-        }
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        dup2_stdin(read)?;
-        self.screen.take_input(pipe::Sender::from_owned_fd(write)?).await;
         Ok(())
+    }
+
+    /// The input of attached clients, for each attempt to start the program.
+    pub(crate) fn input(&self) -> io::Result<Option<pipe::Receiver>> {
+        let input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(input) = &*input else { return Ok(None) };
+        pipe::Receiver::from_owned_fd(input.try_clone()?).map(Some)
     }
 
     /// Reports that the program of `run` was started: the waiting process may attach, and we no
@@ -109,6 +119,9 @@ impl Owner {
 
     /// Waits until stderr goes to attached clients. The program may write as soon as it is started.
     pub(crate) async fn takes_output(&self) {
+        if *self.takes_output.borrow() {
+            return;
+        }
         // With a timeout: a program that failed to start is never ready.
         let _ = timeout(REST, self.takes_output.subscribe().wait_for(|takes| *takes)).await;
     }

@@ -200,11 +200,30 @@ impl Screen {
         }
     }
 
+    /// Adds output of the program; waits for the viewer who types without blocking.
+    pub(crate) async fn write(self: &Arc<Self>, bytes: &[u8], frame: fn(Vec<u8>) -> Frame) {
+        for piece in bytes.chunks(PIECE) {
+            if let Some(piece) = self.offer(frame(piece.to_vec())) {
+                let screen = Arc::clone(self);
+                let _ = tokio::task::spawn_blocking(move || screen.add(piece)).await;
+            }
+        }
+    }
+
+    /// Adds `frame`, or returns it if that must wait.
+    fn offer(&self, frame: Frame) -> Option<Frame> {
+        let state = self.state();
+        if state.would_block(&frame) {
+            return Some(frame);
+        }
+        self.push(state, frame);
+        None
+    }
+
     fn add(&self, frame: Frame) {
-        let length = length(&frame);
         let mut state = self.state();
         let patience = Instant::now() + PATIENCE;
-        while matches!(frame, Frame::Output(_)) && state.would_overtake(length) {
+        while state.would_block(&frame) {
             let left = patience.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.keyboard = None;
@@ -213,11 +232,16 @@ impl Screen {
             let waited = self.read.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        self.push(state, frame);
+    }
+
+    fn push(&self, mut state: MutexGuard<'_, State>, frame: Frame) {
+        let length = length(&frame);
         let (copy, number) = (frame.clone(), state.next());
         state.add(frame, length);
         drop(state);
-        self.store_piece(&copy, number);
         self.changes.send_modify(|count| *count += 1);
+        self.store_piece(&copy, number);
     }
 
     /// Marks the run as being stopped: its remaining output waits for no reader.
@@ -259,6 +283,11 @@ impl Screen {
 impl State {
     fn limit(&self) -> usize {
         if self.terminal { KEPT_OF_TERMINAL } else { KEPT }
+    }
+
+    /// Whether adding `frame` waits for the viewer who types.
+    fn would_block(&self, frame: &Frame) -> bool {
+        matches!(frame, Frame::Output(_)) && self.would_overtake(length(frame))
     }
 
     /// Whether so many more bytes would drop output that the viewer who types has not read.

@@ -1,10 +1,10 @@
 //! `agent` without a prompt, on a terminal: the agent's own screen, in its session.
 
 use sandbox::session::SessionError;
-use sandbox::{Input, SandboxError, TerminalSize};
+use sandbox::{SandboxError, TerminalSize};
 use tokio::sync::Notify;
 
-use crate::commands::run::{ended, pass, terminal_kind};
+use crate::commands::run::{ended, input, pass, terminal_kind};
 use crate::control::Controlled;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -58,7 +58,7 @@ async fn attempt(
     let record = RunRecord::begin(&settings.root, &["agent".to_owned(), name.to_owned()]);
     record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
     let closed = Notify::new();
-    let execution = task.interact(prompt, size, Input::Reader(Box::new(tokio::io::stdin())));
+    let execution = task.interact(prompt, size, input()?);
     let mut failure = None;
     let passed = pass(execution, None, &closed, &mut failure, printer);
     let (result, why) = context.watch(passed, Controlled::Task(task.clone()), name, &closed).await;
