@@ -17,7 +17,7 @@ use crate::engine::{Podman, PrivateEngine, ensure_image};
 use crate::process::{self, command};
 use crate::report::{say, seconds, step};
 use crate::task_base_image::BASE;
-use crate::task_proxy_image;
+use crate::task_proxy_image::{self, INSIDE};
 use crate::workspace;
 
 #[derive(Args)]
@@ -89,11 +89,13 @@ fn build() -> Result<Programs> {
     // Next to each other, as in a release, which looks for the proxy nowhere else.
     let folder = workspace::target().join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    let proxy = task_proxy_image::build_released()?;
+    copy(&proxy.with_file_name(INSIDE), &folder.join(INSIDE))?;
     Ok(Programs {
         sandbox: copy(&take("sandbox")?, &folder.join("sandbox"))?,
         bench_tasks: take("bench-tasks")?,
         bench_proxy: take("bench-proxy")?,
-        proxy: copy(&task_proxy_image::build_released()?, &folder.join("sandbox-proxy"))?,
+        proxy: copy(&proxy, &folder.join("sandbox-proxy"))?,
     })
 }
 
@@ -105,7 +107,7 @@ fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
 fn measure_tasks(args: &BenchArgs, programs: &Programs, engine: &PrivateEngine) -> Result<Value> {
     let mut bench = command(&programs.bench_tasks, ["--engine", &engine.socket().url()]);
     bench.args(["--image", &BASE.reference()]);
-    bench.arg("--sandbox").arg(&programs.sandbox);
+    bench.arg("--sandbox").arg(&programs.sandbox).arg("--podman").arg(engine.client());
     bench.arg("--proxy-dir").arg(programs.proxy.parent().unwrap_or(Path::new(".")));
     bench.args(["--rounds", if args.quick { "5" } else { "20" }]);
     measured(&mut bench)

@@ -10,6 +10,7 @@ mod days;
 mod report;
 mod rounds;
 mod sandboxed;
+mod terminal;
 mod worktree;
 
 use std::io::Write as _;
@@ -33,6 +34,9 @@ struct Args {
     /// The folder of the static `sandbox-proxy`.
     #[arg(long)]
     proxy_dir: PathBuf,
+    /// The engine's own command.
+    #[arg(long)]
+    podman: PathBuf,
     /// Measured rounds; a warm-up round precedes them.
     #[arg(long)]
     rounds: u32,

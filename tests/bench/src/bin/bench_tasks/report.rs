@@ -16,6 +16,10 @@ pub(crate) struct Report {
     pub(crate) command_ms: Spread,
     /// The library on a started sandbox, until the exit code was known.
     pub(crate) library_ms: Spread,
+    /// `sandbox run -t -- bash`.
+    pub(crate) shell: ShellTimes,
+    /// `podman run -it IMAGE bash`.
+    pub(crate) bare_shell: ShellTimes,
     /// The library on an unprotected git work tree of 10,000 files, until the process was started.
     pub(crate) tree_plain_ms: Spread,
     /// The same with the tree protected.
@@ -36,6 +40,17 @@ pub(crate) struct Report {
     pub(crate) days: Vec<Day>,
     /// The phases of the library's time.
     pub(crate) steps: Vec<Step>,
+}
+
+/// A shell on a terminal.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShellTimes {
+    /// From the start of the command to the prompt.
+    pub(crate) prompt_ms: Spread,
+    /// From a typed key to its echo.
+    pub(crate) echo_us: Spread,
+    /// `ps` while it runs.
+    pub(crate) list_ms: Spread,
 }
 
 /// A point in time of an execution by the library.

@@ -12,6 +12,7 @@ use super::bare::{BareEngine, BareNetwork};
 use super::days;
 use super::report::{Day, Report, Step};
 use super::sandboxed::{CommandLine, Library};
+use super::terminal::{self, Shell};
 use super::worktree::{Way, WorkTree};
 
 /// A point in time of an execution, by its name in the report.
@@ -34,7 +35,10 @@ pub(crate) async fn measure(args: &Args) -> Result<Report> {
     let trees = ApplyTrees::new(&folder.path().join("apply"))?;
     let library = Library::start(args, &folder.path().join("library")).await?;
     let measured = async {
-        let samples = rounds(args, &library, &command, &tree).await?;
+        let mut samples = rounds(args, &library, &command, &tree).await?;
+        for _ in 0..args.rounds {
+            terminal::round(args, &command, [&mut samples.shell, &mut samples.bare_shell])?;
+        }
         let samples = applies(args, &library, &trees, samples).await?;
         let days = days::measure(folder.path(), &library, args.rounds.div_ceil(4)).await?;
         anyhow::Ok(samples.report(days))
@@ -121,6 +125,8 @@ struct Samples {
     library: Sample,
     steps: [Sample; MILESTONES.len()],
     tree: [Sample; WAYS.len()],
+    shell: Shell,
+    bare_shell: Shell,
     large_plain: Sample,
     large_more: Sample,
     large_apply: Sample,
@@ -146,6 +152,8 @@ impl Samples {
             bare_without_network_ms: self.bare_without_network.spread(),
             command_ms: self.command.spread(),
             library_ms: self.library.spread(),
+            shell: self.shell.spread(),
+            bare_shell: self.bare_shell.spread(),
             days,
             steps: MILESTONES.iter().zip(&self.steps).map(step).collect(),
         }

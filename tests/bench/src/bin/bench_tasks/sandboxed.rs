@@ -113,16 +113,19 @@ impl<'a> CommandLine<'a> {
         Ok(Self { sandbox: &args.sandbox, project, state: folder.join("state") })
     }
 
-    /// Runs `sandbox run -- true`; returns the time until it ended and had cleaned up.
+    /// The `sandbox` command in the project.
     #[expect(clippy::disallowed_methods, reason = "the command itself is measured")]
-    pub(crate) async fn run(&self) -> Result<Duration> {
+    pub(crate) fn of(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = std::process::Command::new(self.sandbox);
+        // Private engines do not see the user's home.
+        command.arg("--trust").args(arguments).current_dir(&self.project).env("XDG_STATE_HOME", &self.state);
         command
-            .args(["--trust", "run", "--", "true"])
-            .current_dir(&self.project)
-            // Private engines do not see the user's home.
-            .env("XDG_STATE_HOME", &self.state)
-            .stdin(Stdio::null());
+    }
+
+    /// Runs `sandbox run -- true`; returns the time until it ended and had cleaned up.
+    pub(crate) async fn run(&self) -> Result<Duration> {
+        let mut command = self.of(&["run", "--", "true"]);
+        command.stdin(Stdio::null());
         let begin = Instant::now();
         let output =
             tokio::process::Command::from(command).output().await.context("failed to start the command")?;
