@@ -103,23 +103,25 @@ async fn denial_is_remembered_for_the_host_and_the_path() {
 }
 
 #[tokio::test]
-async fn allow_always_permits_only_by_its_rule() {
-    let (proxy, _upstream) = start(|_| {}).await;
-    let waiting = send(&proxy, get("https://b.example/x")).await;
-    let (id, _) = question(&proxy).await;
-    let rule = "url_prefixes: [{host: b.example, path: /x, methods: [GET]}]";
-    let (verdict, by) = (Verdict::Always, "test".to_owned());
-    proxy.command(&Command::Answer { question: id, verdict, by, policy: Some(policy(rule)) }).await;
-    assert_eq!(closed(&proxy).await, (id, Some(Verdict::Always), "test".to_owned()));
-    assert_eq!(waiting.await.unwrap().status, 200);
-    assert!(proxy.request().await.rule.is_some());
-    assert_eq!(proxy.ask2(get("https://b.example/x")).await.status, 200);
-    // Without a rule, the answer does not permit the request.
-    let waiting = send(&proxy, get("https://b.example/z")).await;
-    let (id, _) = question(&proxy).await;
-    answer(&proxy, id, Verdict::Always).await;
-    assert_eq!(waiting.await.unwrap().status, 403);
-    proxy.stop().await;
+async fn allow_for_the_run_or_always_permits_only_by_its_rule() {
+    for verdict in [Verdict::Run, Verdict::Always] {
+        let (proxy, _upstream) = start(|_| {}).await;
+        let waiting = send(&proxy, get("https://b.example/x")).await;
+        let (id, _) = question(&proxy).await;
+        let rule = "url_prefixes: [{host: b.example, path: /x, methods: [GET]}]";
+        let by = "test".to_owned();
+        proxy.command(&Command::Answer { question: id, verdict, by, policy: Some(policy(rule)) }).await;
+        assert_eq!(closed(&proxy).await, (id, Some(verdict), "test".to_owned()));
+        assert_eq!(waiting.await.unwrap().status, 200);
+        assert!(proxy.request().await.rule.is_some());
+        assert_eq!(proxy.ask2(get("https://b.example/x")).await.status, 200);
+        // Without a rule, the answer does not permit the request.
+        let waiting = send(&proxy, get("https://b.example/z")).await;
+        let (id, _) = question(&proxy).await;
+        answer(&proxy, id, verdict).await;
+        assert_eq!(waiting.await.unwrap().status, 403);
+        proxy.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ pub(crate) struct TaskArgs {
     /// allowlist alone decides.
     #[arg(long)]
     pub(crate) audit: bool,
-    /// Ask about requests that no rule allows: once, always or no
+    /// Ask about requests that no rule allows: once, for this run, always or no
     ///
     /// A request waits for up to 60 seconds and is then refused. Questions appear on the terminal;
     /// with -t, -d and `shell`, in `sandbox watch`. If stdin is a terminal, the command gets no

@@ -128,3 +128,30 @@ impl Drop for OnBoard<'_> {
         self.board.0.changes.send_modify(|changes| *changes += 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use allowlist::UrlRule;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn rule_is_kept_only_after_always() {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let keeper = Arc::clone(&kept);
+        let board = Board::new(move |rule| keeper.lock().unwrap().push(rule.to_yaml()));
+        for (id, verdict) in (1..).zip([Verdict::Once, Verdict::Run, Verdict::No, Verdict::Always]) {
+            let rule = Rule::Url(UrlRule::new("a.example", &format!("/{id}"), ["GET"]).unwrap());
+            let (method, url) = ("GET".to_owned(), format!("https://a.example/{id}"));
+            let question = Question::new(id, method, url, rule, UNIX_EPOCH, UNIX_EPOCH);
+            let asking = tokio::spawn(board.clone().ask(question));
+            board.is_asked().await;
+            board.answer(id, verdict, "test").unwrap();
+            assert_eq!(asking.await.unwrap(), Answer::new(verdict, "test"));
+            assert!(board.answer(id, Verdict::Once, "test").is_err(), "answered before");
+        }
+        assert_eq!(*kept.lock().unwrap(), ["{host: a.example, path: /4, methods: [GET]}"]);
+    }
+}

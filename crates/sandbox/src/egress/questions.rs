@@ -63,8 +63,9 @@ async fn answer(id: u64, request: OpenRequest, at_ms: u64, control: ProxyControl
             let answering = AssertUnwindSafe(async { asking.ask(question).await }).catch_unwind();
             let failed = |_| Answer::new(Verdict::No, "a panic of the callback");
             let answer = answering.await.unwrap_or_else(failed);
-            if answer.verdict == Verdict::Always {
-                let Err(error) = control.answer_always(id, answer.by.clone(), rule).await else { return };
+            if matches!(answer.verdict, Verdict::Run | Verdict::Always) {
+                let added = control.answer_with_rule(id, answer.verdict, answer.by.clone(), rule).await;
+                let Err(error) = added else { return };
                 tracing::warn!(%error, "failed to add a rule; the request that needs it is refused");
                 Answer { verdict: Verdict::No, ..answer }
             } else {

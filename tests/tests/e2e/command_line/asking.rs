@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::project::{Ended, Project, assert_nothing_left};
 use super::terminal::{Terminal, wait_until_nothing_left};
 
-const PROMPT: &str = "[o]nce, [a]lways, [n]o?";
+const PROMPT: &str = "[o]nce, for this [r]un, [a]lways, [n]o?";
 
 fn policy(project: &Project) -> String {
     fs::read_to_string(project.path().join(".sandbox/network-allowlist.yaml")).expect("a file")
@@ -25,12 +25,12 @@ fn requests(urls: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn question_on_a_terminal_accepts_once_always_and_no() {
+async fn question_on_a_terminal_accepts_once_run_always_and_no() {
     let prefix = "e2e-cli-ask";
     let project = Project::with_prefix(prefix);
     let before = policy(&project);
     let script = requests(
-        "https://open.test/ https://once.test/ https://once.test/ https://always.test/x?y=1 https://always.test/x?y=1 \
+        "https://open.test/ https://once.test/ https://once.test/ https://run.test/ https://run.test/ https://always.test/x?y=1 https://always.test/x?y=1 \
          https://no.test/ https://no.test/?z",
     );
     let mut terminal = Terminal::start(&project.sandbox(&["run", "--ask", "--", "bash", "-c", &script]));
@@ -51,6 +51,13 @@ async fn question_on_a_terminal_accepts_once_always_and_no() {
     terminal.shows(PROMPT);
     terminal.types("n\n");
     terminal.shows("https://once.test/ came to 403");
+    terminal.shows("GET https://run.test/");
+    terminal.shows(PROMPT);
+    terminal.types("r\n");
+    for _ in 0..2 {
+        assert!(!terminal.shows("https://run.test/ came to 200").contains(PROMPT), "it holds for the run");
+    }
+    assert_eq!(policy(&project), before);
     terminal.shows("GET https://always.test/x?y=1");
     terminal.shows(PROMPT);
     terminal.types("a\n");
@@ -68,13 +75,19 @@ async fn question_on_a_terminal_accepts_once_always_and_no() {
     assert!(!terminal.shows("https://no.test/?z came to 403").contains(PROMPT), "the denial is remembered");
     assert_eq!(terminal.ends(), Some(0));
     let log = project.output(&["logs"]).stdout;
-    for line in ["-> once [by: terminal]", "-> always [by: terminal]", "-> no [by: terminal]"] {
+    for line in [
+        "-> once [by: terminal]",
+        "-> run [by: terminal]",
+        "-> always [by: terminal]",
+        "-> no [by: terminal]",
+    ] {
         assert!(log.contains(line), "{line} is not in {log}");
     }
     // The new rule persists, and is trusted like the rules that the user wrote.
-    let again = project.run(&requests("https://always.test/x?y=1 https://once.test/"));
+    let again = project.run(&requests("https://always.test/x?y=1 https://once.test/ https://run.test/"));
     assert_eq!(
-        again.stdout, "https://always.test/x?y=1 came to 200\nhttps://once.test/ came to 403\n",
+        again.stdout,
+        "https://always.test/x?y=1 came to 200\nhttps://once.test/ came to 403\nhttps://run.test/ came to 403\n",
         "{again:?}"
     );
     assert_nothing_left(prefix).await;
@@ -132,7 +145,7 @@ async fn question_of_a_background_run_is_answered_on_the_control_socket() {
     let prefix = "e2e-cli-ask-background";
     let project = Project::with_prefix(prefix);
     let before = policy(&project);
-    let script = requests("https://once.test/ https://always.test/ https://no.test/");
+    let script = requests("https://once.test/ https://run.test/ https://always.test/ https://no.test/");
     let started = project.output(&["run", "--ask", "-d", "--", "bash", "-c", &script]);
     assert!(started.code == Some(0) && started.stderr.contains("sandbox watch"), "{started:?}");
     let run = started.stdout.trim_end();
@@ -148,7 +161,7 @@ async fn question_of_a_background_run_is_answered_on_the_control_socket() {
             std::thread::sleep(Duration::from_millis(50));
         }
     };
-    for (id, verdict) in [(1, "once"), (2, "always"), (3, "no")] {
+    for (id, verdict) in [(1, "once"), (2, "run"), (3, "always"), (4, "no")] {
         let asked = question();
         let expected = json!([
             id,
@@ -169,14 +182,14 @@ async fn question_of_a_background_run_is_answered_on_the_control_socket() {
     wait_until_nothing_left(prefix).await;
     // Nobody was attached before, and the owner may still be about to end.
     let kept = project.output(&["attach", run]);
-    let expected =
-        "https://once.test/ came to 200\nhttps://always.test/ came to 200\nhttps://no.test/ came to 403\n";
+    let expected = "https://once.test/ came to 200\nhttps://run.test/ came to 200\n\
+        https://always.test/ came to 200\nhttps://no.test/ came to 403\n";
     assert_eq!((kept.code, kept.stdout.as_str()), (Some(0), expected), "{kept:?}");
     let log = project.output(&["logs", run]).stdout;
     for line in [
         "allowed GET https://once.test/ -> 200 [question: 1]\n",
         "allowed GET https://always.test/ -> 200",
-        "BLOCKED GET https://no.test/ -> 403 [question: 3] [reason: host]\n",
+        "BLOCKED GET https://no.test/ -> 403 [question: 4] [reason: host]\n",
     ] {
         assert!(log.contains(line), "{line} is not in {log}");
     }
