@@ -105,6 +105,9 @@ impl TrustedProject {
         if let (Network::Sandboxed(config), Some(board)) = (&mut network, &questions) {
             let board = board.clone();
             *config = config.clone().ask(move |question| board.clone().ask(question));
+            if let Some(time) = args.ask_timeout {
+                *config = config.clone().ask_timeout(time);
+            }
         }
         let protection = self.protection(args.unprotected);
         Ok(TaskSettings {
@@ -299,6 +302,7 @@ mod tests {
             policy: PolicyArgs::default(),
             audit: false,
             ask: false,
+            ask_timeout: None,
             once: OnceArgs {
                 variables: once.iter().map(|&named| named.to_owned()).collect(),
                 ..OnceArgs::default()

@@ -11,7 +11,7 @@ use super::asking::{Answer, Asking, Question};
 use super::service::{self, HostService};
 
 /// How long a request waits for an answer.
-const ASK_TIMEOUT: Duration = Duration::from_mins(1);
+const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The network of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -135,7 +135,7 @@ impl NetworkSandboxConfig {
     }
 
     /// How long a request waits for [`ask`](Self::ask), in milliseconds, rounded down. Clients may
-    /// give up sooner. Default: 60 s.
+    /// give up sooner. Default: 30 s.
     #[must_use]
     pub fn ask_timeout(mut self, time: Duration) -> Self {
         if let Some(asking) = &mut self.asking {

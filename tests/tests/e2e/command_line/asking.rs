@@ -140,6 +140,19 @@ fn control(project: &Project, run: &str, request: &Value) -> Value {
     serde_json::from_str(&line).expect("JSON")
 }
 
+/// The first pending question of the run.
+fn question(project: &Project, run: &str) -> Value {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let report = control(project, run, &json!({"command": "show"}));
+        match report.pointer("/done/questions/0") {
+            Some(question) => return question.clone(),
+            None => assert!(Instant::now() < deadline, "{report}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn question_of_a_background_run_is_answered_on_the_control_socket() {
     let prefix = "e2e-cli-ask-background";
@@ -149,20 +162,8 @@ async fn question_of_a_background_run_is_answered_on_the_control_socket() {
     let started = project.output(&["run", "--ask", "-d", "--", "bash", "-c", &script]);
     assert!(started.code == Some(0) && started.stderr.contains("sandbox watch"), "{started:?}");
     let run = started.stdout.trim_end();
-    let question = || {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            let report = control(&project, run, &json!({"command": "show"}));
-            let question = report.pointer("/done/questions/0").cloned();
-            match question {
-                Some(question) => return question,
-                None => assert!(Instant::now() < deadline, "{report}"),
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
     for (id, verdict) in [(1, "once"), (2, "run"), (3, "always"), (4, "no")] {
-        let asked = question();
+        let asked = question(&project, run);
         let expected = json!([
             id,
             "GET",
@@ -198,6 +199,34 @@ async fn question_of_a_background_run_is_answered_on_the_control_socket() {
         format!("{before}url_prefixes:\n  - {{host: always.test, path: /, methods: [GET]}}\n")
     );
     assert!(project.output(&["logs", run]).stdout.contains("[by: control socket]"));
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_without_an_answer_is_refused_after_the_given_time() {
+    let prefix = "e2e-cli-ask-time";
+    let project = Project::with_prefix(prefix);
+    let script = requests("https://late.test/");
+    let run = |time: &[&str]| {
+        let arguments = [&["run", "--ask"], time, &["-d", "--", "bash", "-c", &script]].concat();
+        let started = project.output(&arguments);
+        assert_eq!(started.code, Some(0), "{started:?}");
+        started.stdout.trim_end().to_owned()
+    };
+    let short = run(&["--ask-timeout", "1s"]);
+    wait_until_nothing_left(prefix).await;
+    let log = project.output(&["logs", &short]).stdout;
+    assert!(log.contains("ANSWERED question 1 -> no [by: time]\n"), "{log}");
+    // The control: by default and with a longer time, the question says so.
+    for (time, ms) in [(&[][..], 30_000), (&["--ask-timeout", "2h"], 7_200_000)] {
+        let run = run(time);
+        let question = question(&project, &run);
+        let at = |name: &str| question.get(name).and_then(Value::as_u64).expect("a time");
+        assert_eq!(at("until_ms") - at("asked_ms"), ms);
+        let no = json!({"command": "decide", "question": 1, "verdict": "no"});
+        assert!(control(&project, &run, &no).get("done").is_some());
+        wait_until_nothing_left(prefix).await;
+    }
     assert_nothing_left(prefix).await;
 }
 
