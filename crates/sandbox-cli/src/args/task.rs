@@ -77,9 +77,10 @@ pub(crate) struct TaskArgs {
     pub(crate) audit: bool,
     /// Ask about requests that no rule allows: once, for this run, always or no
     ///
-    /// Questions appear on the terminal; with -t, -d and `shell`, in `sandbox watch`. If stdin is a
-    /// terminal, the command gets no input; use a pipe. `always` adds the rule to the allowlist
-    /// file, as `sandbox allowlist allow` does.
+    /// Questions appear on the terminal; with -t, -d and `shell`, in `sandbox watch`. The program of
+    /// `ask` in sandbox.yaml, if there is one, gets them too. If stdin is a terminal, the command
+    /// gets no input; use a pipe. `always` adds the rule to the allowlist file, as `sandbox allowlist
+    /// allow` does.
     #[arg(long, conflicts_with = "audit")]
     pub(crate) ask: bool,
     /// With --ask: refuse a request that has waited this long, such as 90s, 10m or 2h; at most 24h

@@ -230,24 +230,89 @@ async fn request_without_an_answer_is_refused_after_the_given_time() {
     assert_nothing_left(prefix).await;
 }
 
+/// The command in a new session, which has no terminal even if the tests were started from one.
+fn without_terminal(project: &Project, arguments: &[&str]) -> Ended {
+    let command = project.sandbox(arguments);
+    let mut session = Command::new("setsid");
+    session.args(["--wait", "--fork"]).arg(command.get_program()).args(command.get_args());
+    session.current_dir(project.path()).env("E2E_TOKEN", "hunter2");
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => session.env(name, value),
+            None => session.env_remove(name),
+        };
+    }
+    Ended::from(session.process_group(0).output().expect("the sandbox command"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ask_without_a_terminal_is_a_usage_error() {
     let project = Project::with_prefix("e2e-cli-ask-no-one");
-    let without_terminal = |arguments: &[&str]| {
-        let command = project.sandbox(arguments);
-        // A new session has no terminal, even if the tests were started from one.
-        let mut session = Command::new("setsid");
-        session.args(["--wait", "--fork"]).arg(command.get_program()).args(command.get_args());
-        session.current_dir(project.path());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => session.env(name, value),
-                None => session.env_remove(name),
-            };
-        }
-        Ended::from(session.process_group(0).output().expect("the sandbox command"))
-    };
-    without_terminal(&["run", "--ask", "--", "true"]).fails(2, "--ask needs a terminal");
-    without_terminal(&["agent", "--ask", "x"]).fails(2, "--ask needs a terminal");
+    without_terminal(&project, &["run", "--ask", "--", "true"]).fails(2, "--ask needs a terminal");
+    without_terminal(&project, &["agent", "--ask", "x"]).fails(2, "--ask needs a terminal");
     project.output(&["run", "--ask", "--audit", "--", "true"]).fails(2, "cannot be used with");
+}
+
+/// Prints a verdict that depends on the question, after it has stored question and environment.
+const ANSWERER: &str = r#"question=$(cat)
+printf '%s\n' "$question" >> "$1/questions"
+env > "$1/env"
+case "$question" in
+    *'"url":"https://once.test/'*) echo '{"verdict": "once"}' ;;
+    *'"url":"https://run.test/'*) echo '{"verdict": "run"}' ;;
+    *'"url":"https://always.test/'*) echo '{"verdict": "always"}' ;;
+    *'"url":"https://broken.test/'*) echo '{"verdict": "once"}'; exit 1 ;;
+    *) echo '{"verdict": "no"}' ;;
+esac
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trusted_program_answers_without_a_terminal() {
+    let prefix = "e2e-cli-ask-program";
+    let project = Project::with_prefix(prefix);
+    let host = tempfile::tempdir().expect("a folder");
+    let (folder, script) = (host.path().display(), host.path().join("answer.sh"));
+    fs::write(&script, ANSWERER).expect("a file");
+    let ask = format!("ask: !command [sh, {}, {folder}]\n", script.display());
+    project.append(".sandbox/sandbox.yaml", &ask);
+    let right = format!("run `sh {} {folder}` on the host, to answer questions of --ask", script.display());
+    let wary = project.wary(&["run", "--ask", "--", "true"]).output().expect("the sandbox command");
+    Ended::from(wary).fails(125, &right);
+
+    let before = policy(&project);
+    let urls = "'https://once.test/$(id)' https://once.test/ https://run.test/ https://run.test/ \
+        https://always.test/ https://no.test/";
+    let ran = without_terminal(&project, &["run", "--ask", "--", "bash", "-c", &requests(urls)]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let statuses: Vec<_> = ran.stdout.lines().map(|line| line.rsplit(' ').next().unwrap_or("")).collect();
+    assert_eq!(statuses, ["200", "200", "200", "200", "200", "403"], "{ran:?}");
+    let log = project.output(&["logs"]).stdout;
+    for line in
+        ["-> once [by: command]", "-> run [by: command]", "-> always [by: command]", "-> no [by: command]"]
+    {
+        assert!(log.contains(line), "{line} is not in {log}");
+    }
+    assert_eq!(
+        policy(&project),
+        format!("{before}url_prefixes:\n  - {{host: always.test, path: /, methods: [GET]}}\n")
+    );
+    let read = |name: &str| fs::read_to_string(host.path().join(name)).expect("a file");
+    let asked: Vec<Value> =
+        read("questions").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(asked.len(), 5, "{asked:?}");
+    let hostile = asked.first().cloned().unwrap_or_default();
+    assert_eq!(hostile["url"], "https://once.test/$(id)");
+    assert_eq!(
+        (&hostile["version"], &hostile["id"], &hostile["method"]),
+        (&json!(1), &json!(1), &json!("GET"))
+    );
+    assert!(hostile["run"].as_str().is_some_and(|run| !run.is_empty()), "{hostile}");
+    assert!(!read("env").contains("hunter2"), "{}", read("env"));
+
+    let late = ["run", "--ask", "--ask-timeout", "2s", "--", "bash", "-c", &requests("https://broken.test/")];
+    let ran = without_terminal(&project, &late);
+    assert_eq!(ran.stdout, "https://broken.test/ came to 403\n", "{ran:?}");
+    assert!(ran.stderr.contains("gave no answer: exit status: 1"), "{ran:?}");
+    assert!(project.output(&["logs"]).stdout.contains("-> no [by: time]"));
+    assert_nothing_left(prefix).await;
 }
