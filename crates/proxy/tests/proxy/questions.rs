@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use allowlist::Allowlist;
 use http::Request;
+use http_body_util::BodyExt as _;
 use sandbox_proxy_protocol::{Command, Event, OpenRequest, RequestOutcome, RequestRecord, Verdict};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use crate::harness::{Answer, HTTP, Proxy, Setup, Upstream, body, empty, get, raw, streaming_body};
+use crate::harness::{Answer, HTTP, Proxy, Setup, TIMEOUT, Upstream, body, empty, get, raw, streaming_body};
 
 /// Longer than any test takes.
 const LONG: u64 = 60_000;
@@ -72,6 +74,28 @@ async fn allow_once_passes_one_request_and_the_next_asks_again() {
         assert_eq!((record.decision, record.question), (RequestOutcome::Allowed, Some(id)));
         assert!(record.rule.is_none() && !record.shield_down);
         assert!(proxy.resolved("\u{1}b"), "the control");
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn first_byte_follows_the_answer_without_another_event() {
+    let (proxy, upstream) = start(|setup| setup.limits.questions_per_minute = 1000).await;
+    let mut client = proxy.http2("b.example").await;
+    for round in 1..=20 {
+        let waiting = client.send_request(get("https://b.example/events"));
+        let answered = async {
+            let (id, _) = question(&proxy).await;
+            assert_eq!(id, round);
+            answer(&proxy, id, Verdict::Once).await;
+        };
+        let (response, ()) = tokio::join!(waiting, answered);
+        let mut response = response.unwrap();
+        let first = timeout(TIMEOUT, response.body_mut().frame()).await.expect("a frame").unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap(), "data: first\n\n");
+        // The upstream withholds the rest until now.
+        upstream.go_on();
+        assert_eq!(Answer::read(response).await.body, "data: second\n\n");
     }
     proxy.stop().await;
 }
