@@ -35,6 +35,7 @@ pub(crate) fn render(record: &Record) -> String {
             "ANSWERED question {question} -> {} [by: {}]",
             match verdict {
                 Some(Verdict::Once) => "once",
+                Some(Verdict::Run) => "run",
                 Some(Verdict::Always) => "always",
                 Some(Verdict::No) => "no",
                 None => "-",

@@ -66,8 +66,8 @@ pub enum Command {
         verdict: Verdict,
         /// The source of the answer, for the log.
         by: String,
-        /// With [`Verdict::Always`]: a policy to set in the same step, as by `SetPolicy`. Default
-        /// none.
+        /// With [`Verdict::Run`] and [`Verdict::Always`]: a policy to set in the same step, as by
+        /// `SetPolicy`. Default none.
         #[serde(default)]
         policy: Option<Allowlist>,
     },

@@ -110,7 +110,9 @@ pub enum Event {
 pub enum Verdict {
     /// Only this request passes.
     Once,
-    /// A rule is added that permits it, and other matching requests.
+    /// A rule is added that permits it, and other matching requests, until the execution ends.
+    Run,
+    /// The same; the caller also keeps the rule for later executions.
     Always,
     /// It is refused, like every later one for the same host and path.
     No,

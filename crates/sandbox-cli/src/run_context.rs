@@ -75,6 +75,9 @@ impl<'a> RunContext<'a> {
             connected = Sandbox::start(settings.sandbox.clone()) => connected?,
             interrupt = interrupts.next() => return Ok(Err(ExitStatus::Interrupted(interrupt))),
         };
+        if let Some(board) = &settings.questions {
+            board.begin(sandbox.instance_id());
+        }
         let folder = RunFolder::create(&settings.logs, sandbox.instance_id())?;
         let tap = LogTap::start(folder.path(), &settings.copies, &settings.resolver, printer)?;
         let mut opened = RunContext { settings, printer, sandbox, image: (), interrupts, folder, tap, copy };

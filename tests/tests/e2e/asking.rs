@@ -34,10 +34,11 @@ fn command(fixture: &Fixture, network: NetworkSandboxConfig, urls: &[&str]) -> s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_once_always_and_no_are_applied() {
+async fn answers_once_run_always_and_no_are_applied() {
     let fixture = Fixture::new().await;
     let (network, asked) = asking(async |question: Question| match question.url.as_str() {
         url if url.contains("//once.") => Answer::new(Verdict::Once, "a person"),
+        url if url.contains("//run.") && url.ends_with("/x") => Answer::new(Verdict::Run, "a person"),
         url if url.contains("//always.") && url.ends_with("/x") => {
             assert_eq!(question.rule.to_yaml(), "{host: always.ask.test, path: /x, methods: [GET]}");
             Verdict::Always.into()
@@ -48,6 +49,9 @@ async fn answers_once_always_and_no_are_applied() {
     let urls = [
         "https://once.ask.test/",
         "https://once.ask.test/",
+        "https://run.ask.test/x",
+        "https://run.ask.test/x",
+        "https://run.ask.test/y",
         "https://always.ask.test/x",
         "https://always.ask.test/x",
         "https://always.ask.test/y",
@@ -61,13 +65,20 @@ async fn answers_once_always_and_no_are_applied() {
         "http://localhost/",
     ];
     let ran = fixture.run_spec(command(&fixture, network, &urls)).await;
-    assert_eq!(ran.stdout.trim_end(), "200 200 200 200 403 403 403 403 403 000 000 403 000", "{}", ran.log);
+    assert_eq!(
+        ran.stdout.trim_end(),
+        "200 200 200 200 403 200 200 403 403 403 403 403 000 000 403 000",
+        "{}",
+        ran.log
+    );
     let asked = asked.lock().expect("no panic").clone();
     assert_eq!(
         asked,
         [
             "https://once.ask.test/",
             "https://once.ask.test/",
+            "https://run.ask.test/x",
+            "https://run.ask.test/y",
             "https://always.ask.test/x",
             "https://always.ask.test/y",
             "https://no.ask.test/",
@@ -79,11 +90,12 @@ async fn answers_once_always_and_no_are_applied() {
         "ASKED GET https://once.ask.test/ -> question 1\n",
         "ANSWERED question 1 -> once [by: a person]\n",
         "allowed GET https://once.ask.test/ -> 200 [question: 1]\n",
-        "ANSWERED question 3 -> always [by: callback]\n",
-        "ANSWERED question 5 -> no [by: callback]\n",
-        "BLOCKED GET https://no.ask.test/ -> 403 [question: 5] [reason: host]\n",
+        "ANSWERED question 3 -> run [by: a person]\n",
+        "ANSWERED question 5 -> always [by: callback]\n",
+        "ANSWERED question 7 -> no [by: callback]\n",
+        "BLOCKED GET https://no.ask.test/ -> 403 [question: 7] [reason: host]\n",
         "BLOCKED GET https://no.ask.test/ -> 403 [reason: host]\n",
-        "ANSWERED question 6 -> no [by: a panic of the callback]\n",
+        "ANSWERED question 8 -> no [by: a panic of the callback]\n",
     ] {
         assert!(ran.log.contains(line), "{line} is not in {}", ran.log);
     }

@@ -53,7 +53,7 @@ const QUOTA: &str = "binary_id(e2e-tests::quota)";
 /// Promises 1 to 6 and 9 of SECURITY.md, on podman 5.
 const FAST: [&str; 27] = [
     "asking::answer_opens_no_private_address",
-    "asking::answers_once_always_and_no",
+    "asking::answers_once_run_always_and_no",
     "command_line::auto::",
     "command_line::exec::",
     "command_line::exec_in_run::",

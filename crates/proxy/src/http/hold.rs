@@ -50,10 +50,10 @@ pub(super) async fn hold(
                 return gate.admit_once(*unruled, waiting.question()).map(Admission::Permit);
             }
             // The answer was for another request, or there is a rule now.
-            Some(Verdict::Once | Verdict::Always) | None => {
+            Some(Verdict::Once | Verdict::Run | Verdict::Always) | None => {
                 match gate.admit(unruled.request().clone())? {
                     // The rule could not be put in force.
-                    Admission::Unruled(unruled) if verdict == Some(Verdict::Always) && waiting.leads() => {
+                    Admission::Unruled(unruled) if verdict.is_some() && waiting.leads() => {
                         return Err(unruled.denial().because(REFUSED));
                     }
                     Admission::Unruled(again) => unruled = again,

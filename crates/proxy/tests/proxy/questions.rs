@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use allowlist::Allowlist;
 use http::Request;
+use http_body_util::BodyExt as _;
 use sandbox_proxy_protocol::{Command, Event, OpenRequest, RequestOutcome, RequestRecord, Verdict};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use crate::harness::{Answer, HTTP, Proxy, Setup, Upstream, body, empty, get, raw, streaming_body};
+use crate::harness::{Answer, HTTP, Proxy, Setup, TIMEOUT, Upstream, body, empty, get, raw, streaming_body};
 
 /// Longer than any test takes.
 const LONG: u64 = 60_000;
@@ -77,6 +79,28 @@ async fn allow_once_passes_one_request_and_the_next_asks_again() {
 }
 
 #[tokio::test]
+async fn first_byte_follows_the_answer_without_another_event() {
+    let (proxy, upstream) = start(|setup| setup.limits.questions_per_minute = 1000).await;
+    let mut client = proxy.http2("b.example").await;
+    for round in 1..=20 {
+        let waiting = client.send_request(get("https://b.example/events"));
+        let answered = async {
+            let (id, _) = question(&proxy).await;
+            assert_eq!(id, round);
+            answer(&proxy, id, Verdict::Once).await;
+        };
+        let (response, ()) = tokio::join!(waiting, answered);
+        let mut response = response.unwrap();
+        let first = timeout(TIMEOUT, response.body_mut().frame()).await.expect("a frame").unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap(), "data: first\n\n");
+        // The upstream withholds the rest until now.
+        upstream.go_on();
+        assert_eq!(Answer::read(response).await.body, "data: second\n\n");
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
 async fn denial_is_remembered_for_the_host_and_the_path() {
     let (proxy, upstream) = start(|_| {}).await;
     let waiting = send(&proxy, get("https://b.example/x")).await;
@@ -103,23 +127,25 @@ async fn denial_is_remembered_for_the_host_and_the_path() {
 }
 
 #[tokio::test]
-async fn allow_always_permits_only_by_its_rule() {
-    let (proxy, _upstream) = start(|_| {}).await;
-    let waiting = send(&proxy, get("https://b.example/x")).await;
-    let (id, _) = question(&proxy).await;
-    let rule = "url_prefixes: [{host: b.example, path: /x, methods: [GET]}]";
-    let (verdict, by) = (Verdict::Always, "test".to_owned());
-    proxy.command(&Command::Answer { question: id, verdict, by, policy: Some(policy(rule)) }).await;
-    assert_eq!(closed(&proxy).await, (id, Some(Verdict::Always), "test".to_owned()));
-    assert_eq!(waiting.await.unwrap().status, 200);
-    assert!(proxy.request().await.rule.is_some());
-    assert_eq!(proxy.ask2(get("https://b.example/x")).await.status, 200);
-    // Without a rule, the answer does not permit the request.
-    let waiting = send(&proxy, get("https://b.example/z")).await;
-    let (id, _) = question(&proxy).await;
-    answer(&proxy, id, Verdict::Always).await;
-    assert_eq!(waiting.await.unwrap().status, 403);
-    proxy.stop().await;
+async fn allow_for_the_run_or_always_permits_only_by_its_rule() {
+    for verdict in [Verdict::Run, Verdict::Always] {
+        let (proxy, _upstream) = start(|_| {}).await;
+        let waiting = send(&proxy, get("https://b.example/x")).await;
+        let (id, _) = question(&proxy).await;
+        let rule = "url_prefixes: [{host: b.example, path: /x, methods: [GET]}]";
+        let by = "test".to_owned();
+        proxy.command(&Command::Answer { question: id, verdict, by, policy: Some(policy(rule)) }).await;
+        assert_eq!(closed(&proxy).await, (id, Some(verdict), "test".to_owned()));
+        assert_eq!(waiting.await.unwrap().status, 200);
+        assert!(proxy.request().await.rule.is_some());
+        assert_eq!(proxy.ask2(get("https://b.example/x")).await.status, 200);
+        // Without a rule, the answer does not permit the request.
+        let waiting = send(&proxy, get("https://b.example/z")).await;
+        let (id, _) = question(&proxy).await;
+        answer(&proxy, id, verdict).await;
+        assert_eq!(waiting.await.unwrap().status, 403);
+        proxy.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -321,12 +321,22 @@ mod tests {
     }
 
     #[test]
+    fn time_of_questions_has_a_unit() {
+        let cli = Cli::try_parse_from(["sandbox", "run", "--ask", "--ask-timeout", "2m", "--", "ls"]);
+        let Command::Run(run) = cli.unwrap().command else { panic!("no run") };
+        assert_eq!(run.task.ask_timeout, Some(Duration::from_mins(2)));
+    }
+
+    #[test]
     fn invalid_command_lines_are_refused() {
         for arguments in [
             &["run"][..],
             &["run", "-t", "--detach-keys", "ctrl-P", "--", "ls"],
             &["shell", "--", "ls"],
             &["run", "--timeout", "0", "--", "ls"],
+            &["run", "--ask-timeout", "90s", "--", "ls"],
+            &["run", "--ask", "--ask-timeout", "0", "--", "ls"],
+            &["run", "--ask", "--ask-timeout", "25h", "--", "ls"],
             &["run", "--image", "a", "--dockerfile", "b", "--", "ls"],
             &["run", "--mount", "/a", "--", "ls"],
             &["exec"],

@@ -8,7 +8,7 @@ use allowlist::{InvalidRule, Preset, Rule, UnknownPreset};
 use clap::Args;
 use sandbox::{ByteSize, Cpus, InvalidSpec, Mount};
 
-use crate::config::{WorkspaceMode, duration, limit};
+use crate::config::{WorkspaceMode, duration, limit, time};
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ImageArgs {
@@ -75,14 +75,18 @@ pub(crate) struct TaskArgs {
     /// allowlist alone decides.
     #[arg(long)]
     pub(crate) audit: bool,
-    /// Ask about requests that no rule allows: once, always or no
+    /// Ask about requests that no rule allows: once, for this run, always or no
     ///
-    /// A request waits for up to 60 seconds and is then refused. Questions appear on the terminal;
-    /// with -t, -d and `shell`, in `sandbox watch`. If stdin is a terminal, the command gets no
-    /// input; use a pipe. `always` adds the rule to the allowlist file, as `sandbox allowlist allow`
-    /// does.
+    /// Questions appear on the terminal; with -t, -d and `shell`, in `sandbox watch`. The program of
+    /// `ask` in sandbox.yaml, if there is one, gets them too. If stdin is a terminal, the command
+    /// gets no input; use a pipe. `always` adds the rule to the allowlist file, as `sandbox allowlist
+    /// allow` does.
     #[arg(long, conflicts_with = "audit")]
     pub(crate) ask: bool,
+    /// With --ask: refuse a request that has waited this long, such as 90s, 10m or 2h; at most 24h
+    /// [default: 30s]
+    #[arg(long, value_name = "TIME", requires = "ask", value_parser = time)]
+    pub(crate) ask_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) once: OnceArgs,
     /// Mount a file or folder of the host; :ro for read-only

@@ -86,7 +86,9 @@ pub(crate) async fn in_front(
             .with_hint("omit -t, or use -d and later `sandbox attach`"));
     }
     if asks {
-        printer.hint("`sandbox watch` shows the questions of --ask; requests without an answer within 60 s are refused");
+        printer.hint(
+            "`sandbox watch` shows the questions of --ask; requests without an answer in time are refused",
+        );
     }
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let mut starting = owner::start()?;

@@ -21,6 +21,7 @@ use sandbox::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
+use super::ask::AskCommand;
 use super::credentials::{CredentialsFile, LoginDocument, MaskedDocument, SigningDocument};
 use super::services::{ServiceDocument, services};
 use super::setting::{Setting, VariableName};
@@ -60,6 +61,10 @@ pub(crate) struct ConfigFile {
     #[serde(deserialize_with = "parsed")]
     #[schemars(with = "String", regex(pattern = "^(claude|codex|gemini|opencode)$"))]
     pub(crate) agent: Option<Agent>,
+    /// The program of the host that answers the questions of `--ask`, as in `!command [PROGRAM,
+    /// ARGUMENT]`, run without a shell.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) ask: Option<AskCommand>,
     /// Variables of the task.
     #[serde(deserialize_with = "variables")]
     #[schemars(with = "BTreeMap<String, Setting>")]
@@ -274,6 +279,7 @@ impl ConfigFile {
             engine: self.engine.or(user.engine),
             prefix: self.prefix.or(user.prefix),
             agent: self.agent.or(user.agent),
+            ask: self.ask.or(user.ask),
             env,
             pass_env,
             credentials: self.credentials.over(user.credentials),

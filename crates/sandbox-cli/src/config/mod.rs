@@ -1,6 +1,7 @@
 //! The sources of settings: the environment, `.sandbox/sandbox.yaml`, and the host.
 
 mod above;
+mod ask;
 mod conflict;
 mod credentials;
 mod engine;

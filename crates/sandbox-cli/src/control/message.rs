@@ -99,7 +99,8 @@ pub(crate) struct Question {
     pub(crate) method: String,
     /// The full URL with its query; host names in ASCII, as they are resolved.
     pub(crate) url: String,
-    /// The rule that [`Verdict::Always`] adds, in YAML: an entry of `url_prefixes`.
+    /// The rule that [`Verdict::Run`] and [`Verdict::Always`] add, in YAML: an entry of
+    /// `url_prefixes`.
     pub(crate) rule: String,
     /// When it arrived, in milliseconds since the Unix epoch.
     pub(crate) asked_ms: u64,

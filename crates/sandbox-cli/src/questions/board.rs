@@ -8,6 +8,7 @@ use allowlist::Rule;
 use sandbox::network::{Answer, Question, Verdict};
 use tokio::sync::{oneshot, watch};
 
+use super::program::{self, AskProgram};
 use crate::failure::Failure;
 
 /// The pending questions of a run, oldest first.
@@ -23,6 +24,7 @@ struct Inner {
     /// question.
     screen: tokio::sync::Mutex<()>,
     keep: Box<Keep>,
+    program: Option<AskProgram>,
 }
 
 #[derive(Debug)]
@@ -45,20 +47,47 @@ struct OnBoard<'a> {
 
 impl Board {
     /// An empty board. `keep` is called with the rule of each question that is answered with
-    /// always.
-    pub(crate) fn new(keep: impl Fn(&Rule) + Send + Sync + 'static) -> Self {
+    /// always. `program` is asked as well.
+    pub(crate) fn new(keep: impl Fn(&Rule) + Send + Sync + 'static, program: Option<AskProgram>) -> Self {
         let (changes, screen) = (watch::Sender::new(0), tokio::sync::Mutex::default());
-        Self(Arc::new(Inner { open: Mutex::default(), changes, screen, keep: Box::new(keep) }))
+        Self(Arc::new(Inner { open: Mutex::default(), changes, screen, keep: Box::new(keep), program }))
+    }
+
+    /// Sets the id of the run, before its first question.
+    pub(crate) fn begin(&self, run: &str) {
+        if let Some(program) = &self.0.program {
+            program.begin(run);
+        }
+    }
+
+    /// Whether a program is asked.
+    pub(super) fn has_program(&self) -> bool {
+        self.0.program.is_some()
     }
 
     /// Waits for the answer. Dropping the future withdraws the question.
     pub(crate) async fn ask(self, question: Question) -> Answer {
         let id = question.id;
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
+        let asked = question.clone();
         self.open().insert(id, Open { question, answer });
         let _on_board = OnBoard { board: &self, id };
         self.0.changes.send_modify(|changes| *changes += 1);
-        answered.await.unwrap_or(Answer::new(Verdict::No, "sandbox"))
+        let answer = tokio::select! {
+            answer = &mut answered => answer,
+            () = self.ask_program(&asked) => answered.await,
+        };
+        answer.unwrap_or(Answer::new(Verdict::No, "sandbox"))
+    }
+
+    /// Returns once the program, if there is one, has answered or left it to others.
+    async fn ask_program(&self, question: &Question) {
+        if let Some(program) = &self.0.program
+            && let Some(verdict) = program.verdict(question).await
+        {
+            // Another answer may have been first.
+            let _ = self.answer(question.id, verdict, program::BY);
+        }
     }
 
     /// The pending questions, oldest first.
@@ -126,5 +155,32 @@ impl Drop for OnBoard<'_> {
     fn drop(&mut self) {
         self.board.open().remove(&self.id);
         self.board.0.changes.send_modify(|changes| *changes += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use allowlist::UrlRule;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn rule_is_kept_only_after_always() {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let keeper = Arc::clone(&kept);
+        let board = Board::new(move |rule| keeper.lock().unwrap().push(rule.to_yaml()), None);
+        for (id, verdict) in (1..).zip([Verdict::Once, Verdict::Run, Verdict::No, Verdict::Always]) {
+            let rule = Rule::Url(UrlRule::new("a.example", &format!("/{id}"), ["GET"]).unwrap());
+            let (method, url) = ("GET".to_owned(), format!("https://a.example/{id}"));
+            let question = Question::new(id, method, url, rule, UNIX_EPOCH, UNIX_EPOCH);
+            let asking = tokio::spawn(board.clone().ask(question));
+            board.is_asked().await;
+            board.answer(id, verdict, "test").unwrap();
+            assert_eq!(asking.await.unwrap(), Answer::new(verdict, "test"));
+            assert!(board.answer(id, Verdict::Once, "test").is_err(), "answered before");
+        }
+        assert_eq!(*kept.lock().unwrap(), ["{host: a.example, path: /4, methods: [GET]}"]);
     }
 }

@@ -49,6 +49,9 @@ impl Asking {
     pub(crate) fn begin(board: &Board, printer: Printer) -> Self {
         let board = board.clone();
         Self(tokio::spawn(async move {
+            if board.has_program() && !has_terminal() {
+                return;
+            }
             if let Err(error) = ask_all(&board, printer).await {
                 printer.warning(format_args!(
                     "questions are no longer asked here: {error}; use `sandbox watch`"
@@ -211,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn key_typed_before_the_question_is_ignored() {
-        let board = Board::new(|_| {});
+        let board = Board::new(|_| {}, None);
         tokio::spawn(board.clone().ask(question()));
         board.is_asked().await;
         let (mut master, mut terminal) = terminal();

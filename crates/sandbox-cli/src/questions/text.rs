@@ -26,7 +26,7 @@ pub(super) fn question(question: &Question) -> String {
 /// The possible answers, and the remaining time.
 pub(super) fn answers(question: &Question, now: SystemTime) -> String {
     let rest = question.until.duration_since(now).unwrap_or_default().as_secs();
-    format!("[o]nce, [a]lways, [n]o? (no after {rest} s) ")
+    format!("[o]nce, for this [r]un, [a]lways, [n]o? (no after {rest} s) ")
 }
 
 /// A URL without the middle of a long path; its host is never shortened.
@@ -47,6 +47,7 @@ fn shortened(url: &str) -> String {
 pub(super) fn verdict(line: &str) -> Option<Verdict> {
     match line.trim() {
         "o" | "once" => Some(Verdict::Once),
+        "r" | "run" => Some(Verdict::Run),
         "a" | "always" => Some(Verdict::Always),
         "n" | "no" => Some(Verdict::No),
         _ => None,
@@ -61,6 +62,7 @@ mod tests {
     fn only_complete_words_are_answers() {
         for (line, expected) in [
             ("o\n", Some(Verdict::Once)),
+            ("r\n", Some(Verdict::Run)),
             (" always \n", Some(Verdict::Always)),
             ("n\n", Some(Verdict::No)),
             ("\n", None),
@@ -68,6 +70,7 @@ mod tests {
             ("y\n", None),
             ("yes\n", None),
             ("oa\n", None),
+            ("for this run\n", None),
             ("\x1b[Ao\n", None),
         ] {
             assert_eq!(verdict(line), expected, "{line:?}");

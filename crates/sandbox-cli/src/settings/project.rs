@@ -189,12 +189,19 @@ impl Project {
         let passed = passed.map(|(name, location)| passed_value(environment, name, location).err());
         // Nothing is run or read, because the configuration may not be trusted.
         let places = self.file.credentials.places(environment, &self.resolver);
+        let ask = self.file.ask.as_ref().and_then(|ask| ask.trusted(environment, &self.resolver).err());
         let credentials = match self.file.credentials.with_placeholders().prepare(environment) {
             Ok(secrets) => self.given_away(environment, &secrets),
             Err(problems) => problems,
         };
-        let mut problems: Vec<Failure> =
-            values.chain(passed).flatten().chain(places).chain(credentials).map(Failure::from).collect();
+        let mut problems: Vec<Failure> = values
+            .chain(passed)
+            .flatten()
+            .chain(places)
+            .chain(ask)
+            .chain(credentials)
+            .map(Failure::from)
+            .collect();
         let roots = self.file.upstream.extra_roots.as_ref();
         problems.extend(roots.and_then(|path| self.roots(path).err()));
         problems.extend(self.repositories().err().map(Failure::from));

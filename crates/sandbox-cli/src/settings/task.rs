@@ -21,7 +21,7 @@ use crate::credentials::{self, AgentLogin, Prepared, Renewal, StateFile};
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
-use crate::questions::{Board, has_terminal};
+use crate::questions::{AskProgram, Board, has_terminal};
 
 /// The settings of `run`, `agent` and `exec`.
 #[derive(Debug)]
@@ -101,10 +101,14 @@ impl TrustedProject {
         let env = self.env(environment, printer)?.merge(flags.variables()).merge(secrets.env_vars());
         self.report_defaults(args, printer)?;
         let mut network = self.network(args, secrets.replacements().clone(), environment, printer)?;
-        let questions = args.ask.then(|| self.questions(args, global, environment, printer)).transpose()?;
+        let questions = args.ask.then(|| self.questions(args, &resolver, global, environment, printer));
+        let questions = questions.transpose()?;
         if let (Network::Sandboxed(config), Some(board)) = (&mut network, &questions) {
             let board = board.clone();
             *config = config.clone().ask(move |question| board.clone().ask(question));
+            if let Some(time) = args.ask_timeout {
+                *config = config.clone().ask_timeout(time);
+            }
         }
         let protection = self.protection(args.unprotected);
         Ok(TaskSettings {
@@ -136,12 +140,17 @@ impl TrustedProject {
     fn questions(
         &self,
         args: &TaskArgs,
+        resolver: &Resolver,
         global: &GlobalArgs,
         environment: &Environment,
         printer: Printer,
     ) -> Result<Board, Failure> {
-        if !global.owner && !has_terminal() {
-            return Err(Failure::usage("--ask needs a terminal")
+        let trusted = self.file.ask.as_ref().map(|ask| ask.trusted(environment, resolver)).transpose()?;
+        let program = trusted.map(|(argv, variables)| {
+            AskProgram::new(argv, variables, self.root.display().to_string(), printer)
+        });
+        if !global.owner && program.is_none() && !has_terminal() {
+            return Err(Failure::usage("--ask needs a terminal, or `ask` in sandbox.yaml")
                 .with_hint("use -d and answer in `sandbox watch`, or omit --ask"));
         }
         let named = global.config.as_ref().map(std::path::absolute).transpose()?;
@@ -164,7 +173,7 @@ impl TrustedProject {
                 )),
             }
         };
-        Ok(Board::new(keep))
+        Ok(Board::new(keep, program))
     }
 
     /// The settings of `exec`: of the project, only its image, its folder and its allowlist.
@@ -299,6 +308,7 @@ mod tests {
             policy: PolicyArgs::default(),
             audit: false,
             ask: false,
+            ask_timeout: None,
             once: OnceArgs {
                 variables: once.iter().map(|&named| named.to_owned()).collect(),
                 ..OnceArgs::default()

@@ -54,6 +54,9 @@ fn machine(file: &ConfigFile, rights: &mut Rights) {
     if let Some(agent) = &file.agent {
         rights.tell(format!("start {} as the agent", quoted(agent.name())));
     }
+    if let Some(command) = &file.ask {
+        rights.ask(command.right());
+    }
     for service in &file.host_services {
         rights.ask(format!("connect to the host's service {service}"));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use allowlist::{LeftOut, Request, Rule};
 use futures_util::FutureExt as _;
@@ -55,6 +55,8 @@ pub(super) async fn serve(
 
 async fn answer(id: u64, request: OpenRequest, at_ms: u64, control: ProxyControl, asking: Asking) {
     let asked = UNIX_EPOCH.checked_add(Duration::from_millis(at_ms)).unwrap_or(UNIX_EPOCH);
+    // The time came from a container: no callback takes longer than it should.
+    let asked = asked.min(SystemTime::now());
     let until = asked.checked_add(asking.time).unwrap_or(asked);
     let answer = match rule(&control, &request) {
         Ok(Some(rule)) => {
@@ -63,8 +65,9 @@ async fn answer(id: u64, request: OpenRequest, at_ms: u64, control: ProxyControl
             let answering = AssertUnwindSafe(async { asking.ask(question).await }).catch_unwind();
             let failed = |_| Answer::new(Verdict::No, "a panic of the callback");
             let answer = answering.await.unwrap_or_else(failed);
-            if answer.verdict == Verdict::Always {
-                let Err(error) = control.answer_always(id, answer.by.clone(), rule).await else { return };
+            if matches!(answer.verdict, Verdict::Run | Verdict::Always) {
+                let added = control.answer_with_rule(id, answer.verdict, answer.by.clone(), rule).await;
+                let Err(error) = added else { return };
                 tracing::warn!(%error, "failed to add a rule; the request that needs it is refused");
                 Answer { verdict: Verdict::No, ..answer }
             } else {

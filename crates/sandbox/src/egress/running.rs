@@ -108,15 +108,16 @@ impl ProxyControl {
     }
 
     /// Adds `rule` to the policy in force, as the answer to `question` by `by`.
-    pub(crate) async fn answer_always(
+    pub(crate) async fn answer_with_rule(
         &self,
         question: u64,
+        verdict: Verdict,
         by: String,
         rule: Rule,
     ) -> Result<(), ProxyError> {
         let _one_at_a_time = self.policy.setting.lock().await;
         let policy = self.policy().with_rules([rule]);
-        let (verdict, next) = (Verdict::Always, Some(policy.clone()));
+        let next = Some(policy.clone());
         self.unless_quarantined(Command::Answer { question, verdict, by, policy: next }).await?;
         self.keep_policy(policy);
         Ok(())

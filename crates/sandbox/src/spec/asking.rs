@@ -20,7 +20,7 @@ pub struct Question {
     /// The full URL, with its query. Characters other than printable ASCII are escaped as in the
     /// network log; names are as they are resolved.
     pub url: String,
-    /// The rule that [`Verdict::Always`] adds, for this method, path and query.
+    /// The rule that [`Verdict::Run`] and [`Verdict::Always`] add, for this method, path and query.
     pub rule: Rule,
     /// When it was asked.
     pub asked: SystemTime,

@@ -11,7 +11,7 @@ use super::asking::{Answer, Asking, Question};
 use super::service::{self, HostService};
 
 /// How long a request waits for an answer.
-const ASK_TIMEOUT: Duration = Duration::from_mins(1);
+const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The network of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -98,10 +98,10 @@ impl NetworkSandboxConfig {
 
     /// Holds each request that is refused only because no rule permits it, until `callback`
     /// answers. The callback gets the question and returns a [`Verdict`](crate::network::Verdict)
-    /// or an [`Answer`]. `once` permits exactly this request, `always` adds [`Question::rule`] to
-    /// the policy of the execution, `no` refuses it and all later ones for the same host and path.
-    /// An answer that takes longer than [`ask_timeout`](Self::ask_timeout), or a panic, counts as
-    /// `no`. Default: no callback.
+    /// or an [`Answer`]. `Once` permits exactly this request, `Run` and `Always` add
+    /// [`Question::rule`] to the policy of the execution, `No` refuses it and all later ones for
+    /// the same host and path. An answer that takes longer than [`ask_timeout`](Self::ask_timeout),
+    /// or a panic, counts as `No`. Default: no callback.
     ///
     /// Equal requests share a question. At most 16 wait at once and 20 are asked per minute;
     /// further ones are refused, and so are requests to a host after five questions about it ended
@@ -135,7 +135,7 @@ impl NetworkSandboxConfig {
     }
 
     /// How long a request waits for [`ask`](Self::ask), in milliseconds, rounded down. Clients may
-    /// give up sooner. Default: 60 s.
+    /// give up sooner. Default: 30 s.
     #[must_use]
     pub fn ask_timeout(mut self, time: Duration) -> Self {
         if let Some(asking) = &mut self.asking {

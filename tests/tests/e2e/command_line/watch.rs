@@ -105,8 +105,9 @@ async fn waiting_request_is_answered_by_a_key() {
     tmux.shows("no run is in progress");
     for (key, url, verdict, line) in [
         ("1", "https://once.test/x", "once", "allowed GET https://once.test/x -> 200"),
-        ("2", "https://always.test/x", "always", "allowed GET https://always.test/x -> 200"),
-        ("3", "https://no.test/x", "no", "BLOCKED GET https://no.test/x -> 403"),
+        ("2", "https://run.test/x", "run", "allowed GET https://run.test/x -> 200"),
+        ("3", "https://always.test/x", "always", "allowed GET https://always.test/x -> 200"),
+        ("4", "https://no.test/x", "no", "BLOCKED GET https://no.test/x -> 403"),
     ] {
         let run = curl(url);
         tmux.shows("? A request waits for an answer");
@@ -117,11 +118,11 @@ async fn waiting_request_is_answered_by_a_key() {
                 tmux.shows("│ once.test ");
                 tmux.answers("y", "no run is in progress");
             }
-            "2" => {
-                tmux.answers("2", "│ + {host: always.test, path: /x, methods: [GET]}");
+            "2" | "3" => {
+                tmux.answers(key, &format!("│ + {{host: {verdict}.test, path: /x, methods: [GET]}}"));
                 tmux.answers("y", "no run is in progress");
             }
-            _ => tmux.answers("3", "no run is in progress"),
+            _ => tmux.answers(key, "no run is in progress"),
         }
         wait_until_nothing_left(prefix).await;
         let log = project.output(&["logs", &run]).stdout;

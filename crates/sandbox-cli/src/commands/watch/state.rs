@@ -243,8 +243,8 @@ impl State {
             KeyCode::Char('/') => self.over = Over::Filter,
             KeyCode::Esc => self.shown = Shown::default(),
             KeyCode::Char('b') => self.shown.blocked_only = !self.shown.blocked_only,
-            KeyCode::Char('1'..='3') if self.questions() > 0 && !is_read => self.set_message(TOO_EARLY, true),
-            KeyCode::Char('3') if self.questions() > 0 => return self.refuse_question(),
+            KeyCode::Char('1'..='4') if self.questions() > 0 && !is_read => self.set_message(TOO_EARLY, true),
+            KeyCode::Char('4') if self.questions() > 0 => return self.refuse_question(),
             KeyCode::Char(key) => {
                 if let Err(why) = self.confirm(key) {
                     self.set_message(why, true);
@@ -291,8 +291,9 @@ impl State {
     fn confirm(&mut self, key: char) -> Result<(), String> {
         let confirmation = match key {
             '1' => self.decision(Verdict::Once),
-            '2' => self.decision(Verdict::Always),
-            '3' => Err("no question is pending".to_owned()),
+            '2' => self.decision(Verdict::Run),
+            '3' => self.decision(Verdict::Always),
+            '4' => Err("no question is pending".to_owned()),
             'a' | 'A' => self.permission(key == 'A'),
             'd' | 'D' => self.prohibition(key == 'D'),
             'Q' => {
@@ -320,7 +321,12 @@ impl State {
             let lines = vec![host.unwrap_or_default().to_owned(), format!("{method} {url}")];
             ("Let this request pass, once?", lines, "No other request passes for it.")
         } else {
-            let note = "It holds for the rest of this run, and is added to the project's allowlist.";
+            let note = match verdict {
+                Verdict::Always => {
+                    "It holds for the rest of this run, and is added to the project's allowlist."
+                }
+                _ => "It holds for the rest of this run; no file is changed.",
+            };
             ("Let it pass, and add this rule?", vec![format!("+ {rule}")], note)
         };
         if lines.iter().map(String::len).sum::<usize>() > ASKED {

@@ -216,13 +216,19 @@ fn pending_request_is_answered() {
     let order = |verdict| {
         Some(Effect::Order(Order { run: "77b0aa9912".to_owned(), job: Job::Decide { question: 3, verdict } }))
     };
-    assert_eq!(press(&mut state, "3"), order(Verdict::No));
+    assert_eq!(press(&mut state, "4"), order(Verdict::No));
     assert_eq!(press(&mut state, "1"), None);
     assert!(drawn(&state, 80, 24).contains("│ wait.test "));
     assert_eq!(press(&mut state, "y"), order(Verdict::Once));
-    press(&mut state, "2");
-    assert!(drawn(&state, 80, 24).contains("+ {host: wait.test, path: /x, methods: [PUT]}"));
-    assert_eq!(press(&mut state, "y"), order(Verdict::Always));
+    for (key, note, verdict) in
+        [("2", "no file is changed", Verdict::Run), ("3", "and is added to the project's", Verdict::Always)]
+    {
+        press(&mut state, key);
+        let screen = drawn(&state, 80, 24);
+        assert!(screen.contains("+ {host: wait.test, path: /x, methods: [PUT]}"), "{screen}");
+        assert!(screen.contains(note), "{screen}");
+        assert_eq!(press(&mut state, "y"), order(verdict));
+    }
     // Keys for the lists answer no question.
     assert_eq!(press(&mut state, "a"), None);
     assert!(drawn(&state, 80, 24).contains("+ {host: evil.test, path: /collect, methods: [POST]}"));
@@ -247,17 +253,17 @@ fn key_answers_only_a_question_that_could_be_read() {
         |state: &mut State, key, at| state.press(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE), at);
     let is_order = |effect| matches!(effect, Some(Effect::Order(_)));
     let almost = Duration::from_millis(499);
-    assert!(!is_order(key(&mut state, '3', begin + READING)), "it was never drawn");
+    assert!(!is_order(key(&mut state, '4', begin + READING)), "it was never drawn");
     state.drawn(true, begin);
-    assert!(!is_order(key(&mut state, '3', begin + almost)));
+    assert!(!is_order(key(&mut state, '4', begin + almost)));
     state.drawn(true, begin + almost);
-    assert!(is_order(key(&mut state, '3', begin + READING)), "the control");
+    assert!(is_order(key(&mut state, '4', begin + READING)), "the control");
     // Another question takes its place, also with the same number.
     for other in [question(4, "https://wait.test/"), question(4, "https://evil.test/")] {
         state.take_reports(vec![run(other)], NOW);
-        assert!(!is_order(key(&mut state, '3', begin + READING * 2)));
+        assert!(!is_order(key(&mut state, '4', begin + READING * 2)));
         state.drawn(true, begin + READING * 2);
-        assert!(!is_order(key(&mut state, '3', begin + READING * 2)));
+        assert!(!is_order(key(&mut state, '4', begin + READING * 2)));
     }
     // Typed ahead, or for a confirmation that does not fit the terminal.
     let at = begin + READING * 3;

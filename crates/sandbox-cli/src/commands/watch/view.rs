@@ -171,7 +171,7 @@ fn question(state: &State, area: Rect, at: u16, buffer: &mut Buffer) -> u16 {
     put(buffer, area, at + 1, Line::from(vec![Span::styled(format!("  {of}"), FAINT), Span::raw(asked)]));
     let left = question.until_ms.saturating_sub(state.now_ms).div_ceil(1000);
     let mut line = Line::raw("  ");
-    for (key, what) in [("1", "once"), ("2", "always"), ("3", "no")] {
+    for (key, what) in [("1", "once"), ("2", "this run"), ("3", "always"), ("4", "no")] {
         line.spans.extend([Span::styled(key, KEY.patch(STRONG)), Span::raw(format!(" {what}   "))]);
     }
     line.push_span(Span::styled(format!("counts as no in {left} s"), FAINT));

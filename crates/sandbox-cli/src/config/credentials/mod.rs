@@ -20,6 +20,6 @@ pub(super) use entry::SESSION_TOKEN;
 pub(super) use login::LoginDocument;
 pub(crate) use login::LoginEntry;
 pub(crate) use read::Renewable;
-pub(super) use read::trusted_command;
+pub(super) use read::{trusted_command, trusted_program};
 pub(super) use source::Kept;
 pub(crate) use source::Source;

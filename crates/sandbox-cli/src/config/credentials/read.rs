@@ -1,6 +1,7 @@
 //! Reads values from their sources on the host. It runs and opens nothing that a task could have
 //! written.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -178,14 +179,23 @@ fn value(bytes: &[u8]) -> Result<SecretValue, &'static str> {
     }
 }
 
-/// The command with the absolute path of its program, which no task can have written. Arguments
-/// that are paths are checked too: a script that a task could have written is as dangerous as a
-/// program.
+/// The command with the absolute path of its program, which no task can have written.
 pub(in crate::config) fn trusted_command(
     command: &[String],
     environment: &Environment,
     resolver: &Resolver,
 ) -> Result<HostCommand, String> {
+    let (argv, search_path) = trusted_program(command, environment, resolver)?;
+    Ok(HostCommand::new(argv).search_path(search_path))
+}
+
+/// The same, with its `PATH`. Arguments that are paths are checked too: a script that a task could
+/// have written is as dangerous as a program.
+pub(in crate::config) fn trusted_program(
+    command: &[String],
+    environment: &Environment,
+    resolver: &Resolver,
+) -> Result<(Vec<String>, OsString), String> {
     // A relative folder in it would be a different one where the command runs.
     let folders = environment.exact("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> =
@@ -214,7 +224,7 @@ pub(in crate::config) fn trusted_command(
     // Programs that it starts by name are searched there.
     let kept = folders.iter().filter(|folder| trusted(resolver, folder).is_ok());
     let search_path = std::env::join_paths(kept).map_err(|error| error.to_string())?;
-    Ok(HostCommand::new(std::iter::once(path).chain(arguments.iter().cloned())).search_path(search_path))
+    Ok((std::iter::once(path).chain(arguments.iter().cloned()).collect(), search_path))
 }
 
 /// The file at `path`, which no task can have written or read.

@@ -41,6 +41,7 @@ fn each_key_with_a_right_is_a_line() {
             "services: {db: {tcp: '127.0.0.1:5432'}}",
             "connect to the host's service db:5432 at 127.0.0.1:5432",
         ),
+        ("ask: !command [me, 'a b']", "run `me \"a b\"` on the host, to answer questions of --ask"),
         ("mounts: ['/etc/ssl:/x:ro']", "read `/etc/ssl` of the host, at `/x`"),
         ("mounts: ['/data:/x']", "read and write `/data` of the host, at `/x`"),
         ("dockerfile: /etc/hosts", "build the image with the Dockerfile `/etc/hosts` of the host"),
@@ -144,6 +145,7 @@ fn no_name_begins_or_ends_a_line() {
         format!("pass_env: [{hostile}]"),
         format!("protected_paths: [{hostile}]"),
         format!("dockerfile: {hostile}"),
+        format!("ask: !command [{hostile}]"),
         format!("build: {{allowlist: {hostile}}}"),
         format!("services: {{s: {{unix: {hostile}, port: 80, http: true}}}}"),
         format!(
@@ -169,6 +171,7 @@ fn no_name_begins_or_ends_a_line() {
 const KEYS: &[&[&str]] = &[
     &["", "engine: unix:///a.sock", "engine: unix:///b.sock"],
     &["", "prefix: a", "prefix: b"],
+    &["", "ask: !command [a]", "ask: !command [b]", "ask: !command [a, b]", "ask: !command ['a b']"],
     &[
         "",
         "image: x",
