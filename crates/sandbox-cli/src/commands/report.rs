@@ -1,6 +1,6 @@
 //! `report`: a run as an HTML page.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbox::network::NetworkLog;
 use sandbox::workspace::WorkspaceCopy;
@@ -36,7 +36,8 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
     let policy = project.read_allowlist(&project.allowlist_path())?.unwrap_or_default();
     report.read_log(&NetworkLog::new(&folder), &policy)?;
     report.read_session(&project.resolver)?;
-    if let Some(copy) = WorkspaceCopy::open(project.copy_dir())? {
+    report.no_changes = not_in_copy(&folder, report.record.as_ref());
+    if let (None, Some(copy)) = (&report.no_changes, WorkspaceCopy::open(project.copy_dir())?) {
         let protection = project.protection(false);
         let (changes, git) = copy.waiting(&protection)?;
         for change in changes.iter().take(MOST_CHANGES) {
@@ -59,6 +60,22 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
     };
     printer.line(written.display());
     Ok(ExitStatus::Success)
+}
+
+/// Why the project's copy does not show the changes of the run in `folder`, if it does not.
+fn not_in_copy(folder: &Path, record: Option<&RunRecord>) -> Option<String> {
+    if !record.is_some_and(|record| record.copy) {
+        let reason = "The record of this run names no copy of the work tree: the run worked on the work tree \
+                      itself or on none, or an older version of the sandbox wrote the record.";
+        return Some(reason.to_owned());
+    }
+    let all = run_folder::folders(folder.parent().unwrap_or(folder));
+    let later = all.iter().rev().take_while(|other| *other != folder);
+    let later = { later }.find(|other| RunRecord::read(other).is_some_and(|record| record.copy))?;
+    let later = run_folder::id_of(later);
+    Some(format!(
+        "A later run, {later}, worked on the same copy: its report shows the changes that wait there."
+    ))
 }
 
 /// Writes the page to the user's file, replacing an existing one and never following a link.

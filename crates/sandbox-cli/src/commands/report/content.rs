@@ -36,6 +36,8 @@ pub(super) struct Report {
     /// Tasks can now write to the session's folder, so its conversation may be forged.
     pub(super) untrusted_session: bool,
     pub(super) changes: Vec<String>,
+    /// Why the project's copy does not show them.
+    pub(super) no_changes: Option<String>,
     /// The number of changes that are not listed.
     pub(super) more_changes: usize,
 }

@@ -265,9 +265,6 @@ fn blocks(event: &StreamEvent) -> Markup {
 }
 
 fn changes(report: &Report) -> Markup {
-    if report.changes.is_empty() {
-        return html! {};
-    }
     let kind = |line: &str| match line.as_bytes().first() {
         Some(b'+') => Some("added"),
         Some(b'-') => Some("removed"),
@@ -276,6 +273,10 @@ fn changes(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Changes that wait in the copy of the work tree" }
+            @if let Some(reason) = &report.no_changes { p { (shown(reason)) } }
+            @else if report.changes.is_empty() {
+                p { "None: they were applied or discarded, or the run changed nothing." }
+            }
             @for change in &report.changes {
                 pre.patch { @for line in shown(change).lines() { span class=[kind(line)] { (line) "\n" } } }
             }

@@ -108,3 +108,26 @@ fn requests_are_counted_by_host_and_refusal() {
     let page = page::page(&report);
     assert!(page.contains("1 allowed, 42 blocked, 0 failed"), "{page}");
 }
+
+#[test]
+fn changes_are_those_of_the_last_run_on_the_copy() {
+    let logs = tempfile::tempdir().unwrap();
+    let run = |id: &str, copy| {
+        let folder = logs.path().join(id);
+        std::fs::create_dir(&folder).unwrap();
+        RunRecord::begin(Path::new("/srv"), &[]).with_copy(copy).write(&folder).unwrap();
+        folder
+    };
+    let reason = |folder: &Path| not_in_copy(folder, RunRecord::read(folder).as_ref());
+    let [first, direct] = [("1-a", true), ("2-b", false)].map(|(id, copy)| run(id, copy));
+    std::fs::create_dir(logs.path().join("3-build")).unwrap();
+    assert_eq!(reason(&first), None, "the others worked on no copy");
+    assert!(reason(&direct).unwrap().contains("names no copy"));
+    assert!(reason(&logs.path().join("3-build")).unwrap().contains("names no copy"));
+    let second = run("4-d", true);
+    let third = run("5-e", true);
+    assert!(reason(&first).unwrap().contains("run, 5-e,") && reason(&second).unwrap().contains("5-e"));
+    assert_eq!(reason(&third), None);
+    let report = Report { no_changes: reason(&first), ..Report::default() };
+    assert!(page::page(&report).contains("A later run, 5-e, worked on the same copy"));
+}
