@@ -37,7 +37,7 @@ pub(crate) fn hint(held: Withheld) -> &'static str {
 }
 
 /// The change as JSON.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct ChangeReport {
     path: String,
     /// The percent-encoded bytes of a name that is not UTF-8; `path` has the lossy text.

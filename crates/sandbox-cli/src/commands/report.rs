@@ -1,4 +1,4 @@
-//! `report`: a run as an HTML page.
+//! `report`: a run as an HTML page, or as JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use sandbox::network::NetworkLog;
 use sandbox::workspace::WorkspaceCopy;
 use sandbox_files::Replacement;
 
-use crate::args::ReportArgs;
+use crate::args::{Output, ReportArgs};
+use crate::change_report::reports;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::git_report::{coming, staying};
 use crate::printer::Printer;
 use crate::run_folder;
 use crate::run_record::RunRecord;
@@ -20,14 +20,14 @@ use super::diff;
 mod content;
 mod page;
 
-use content::Report;
+use content::{Report, ShownChange};
 
-/// The number of changes shown; `sandbox diff` shows all.
+/// The number of changes shown, and of those of git; `sandbox diff` shows all.
 const MOST_CHANGES: usize = 200;
 /// The maximum size of a text file whose changes are shown, in bytes.
 const LARGEST_TEXT: u64 = 128 << 10;
 
-/// Writes the page and prints its path.
+/// Writes the page and prints its path, or prints the JSON.
 pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
     let folder = run_folder::find(&project.logs(), args.run.as_deref())?;
     let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -40,13 +40,16 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
     if let (None, Some(copy)) = (&report.no_changes, WorkspaceCopy::open(project.copy_dir())?) {
         let protection = project.protection(false);
         let (changes, git) = copy.waiting(&protection)?;
-        for change in changes.iter().take(MOST_CHANGES) {
-            report.changes.push(page::cut(&diff::described(&copy, change, LARGEST_TEXT)?));
+        for (change, facts) in changes.iter().zip(reports(&changes)).take(MOST_CHANGES) {
+            let text = page::cut(&diff::described(&copy, change, LARGEST_TEXT)?);
+            report.changes.push(ShownChange { facts, text });
         }
         report.more_changes = changes.len().saturating_sub(MOST_CHANGES);
-        let git = git?;
-        let lines = coming(&git).into_iter().chain(staying(&git));
-        report.changes.extend(lines.take(MOST_CHANGES).map(|line| page::cut(&line)));
+        report.git = git?;
+    }
+    if args.output == Output::Json {
+        printer.line(content::json(&report));
+        return Ok(ExitStatus::Success);
     }
     let page = page::page(&report);
     let written = match args.file {

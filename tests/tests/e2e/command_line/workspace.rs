@@ -42,9 +42,10 @@ async fn work_tree_is_protected_unless_disabled() {
 fn newest(project: &Project) -> String {
     let here = project.path().canonicalize().expect("the project").display().to_string();
     let list = project.output(&["ps", "--all", "--output", "json"]).json();
-    let mut runs = list["runs"].as_array().expect("a list").iter().rev();
-    let run = runs.find(|run| run["project"] == here.as_str()).expect("a run");
-    run["id"].as_str().expect("an id").to_owned()
+    let text = |run: &serde_json::Value, key: &str| run.get(key)?.as_str().map(str::to_owned);
+    let runs = list.get("runs").and_then(serde_json::Value::as_array).expect("a list");
+    let run = runs.iter().rev().find(|run| text(run, "project").as_ref() == Some(&here));
+    text(run.expect("a run"), "id").expect("an id")
 }
 
 #[tokio::test(flavor = "multi_thread")]
