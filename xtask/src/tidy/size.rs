@@ -28,7 +28,7 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/proxy", 13_000),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 15_900),
-    ("crates/sandbox-cli", 19_300),
+    ("crates/sandbox-cli", 19_500),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
