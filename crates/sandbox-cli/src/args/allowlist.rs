@@ -20,7 +20,7 @@ pub(crate) enum AllowlistCommand {
     /// Explain why a URL is allowed or blocked, or which requests of a run were refused and which
     /// rules to add
     Why(WhyArgs),
-    /// Add the rules that a run would have needed
+    /// Add the rules that runs would have needed
     Learn(LearnArgs),
     /// Add rules that let the image's pip, npm, cargo, go, maven and apt fetch packages
     Packages(PackagesArgs),
@@ -111,7 +111,7 @@ pub(crate) struct WhyArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Derives the smallest rules that allow the run's recorded requests, with or without --audit; no \
+Derives the smallest rules that allow the runs' recorded requests, with or without --audit; no \
 network access is needed. Many paths in one folder become one rule, which states their number; \
 requests with a body, hosts that get credentials and APIs of models keep their exact paths. Review \
 blocked requests before you agree. No rules are derived for IP addresses, metadata services, \
@@ -130,9 +130,9 @@ pub(crate) struct LearnArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// Run to learn from [default: this project's newest]
+    /// Runs to learn from [default: this project's newest]
     #[arg(value_name = "RUN")]
-    pub(crate) run: Option<String>,
+    pub(crate) runs: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -142,11 +142,8 @@ depends on a request's body, it counts as allowed.
 
 Exit codes: 0 no verdict changes, 1 a verdict changes.")]
 pub(crate) struct SimulateArgs {
-    /// Run to check [default: this project's newest]
-    #[arg(long, value_name = "ID", conflicts_with = "all")]
-    pub(crate) run: Option<String>,
-    /// Check all stored runs of this project
-    #[arg(long)]
+    /// Check all stored runs of this project; those without a network log are skipped
+    #[arg(long, conflicts_with = "runs")]
     pub(crate) all: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
@@ -154,6 +151,9 @@ pub(crate) struct SimulateArgs {
     /// Allowlist file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Runs to check [default: this project's newest]
+    #[arg(value_name = "RUN")]
+    pub(crate) runs: Vec<String>,
 }
 
 #[derive(Debug, Args)]

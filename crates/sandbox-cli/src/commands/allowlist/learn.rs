@@ -23,8 +23,8 @@ pub(super) fn learn(
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let folder = run_folder::find(&project.logs(), args.run.as_deref())?;
-    let logged = requests::of_run(&folder, printer)?;
+    let folders = run_folder::find_each(&project.logs(), &args.runs)?;
+    let logged = requests::of_runs(&folders, printer)?;
     let file = project.extended_policy_file(args.allowlist.as_deref(), environment)?;
     let (up_to_rules, others): (Vec<_>, Vec<_>) =
         logged.into_iter().partition(requests::Logged::is_up_to_rules);
@@ -72,7 +72,7 @@ pub(super) fn is_wanted(
 
 fn show(learnt: &Learnt, file: &PolicyFile, changed: &PolicyText, printer: Printer) {
     if learnt.rules.is_empty() {
-        printer.message(format_args!("{} allows all requests of this run", file.label()));
+        printer.message(format_args!("{} allows all requests that a rule could allow", file.label()));
     } else {
         show_change(file, changed, printer);
         printer.line("");
