@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use allowlist::Preset;
+use allowlist::{LearnStep, Preset};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::task::preset;
@@ -112,9 +112,10 @@ pub(crate) struct WhyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Derives the smallest rules that allow the runs' recorded requests, with or without --audit; no \
-network access is needed. Many paths in one folder become one rule, which states their number; \
-requests with a body, hosts that get credentials and APIs of models keep their exact paths. Review \
-blocked requests before you agree. No rules are derived for IP addresses, metadata services, \
+network access is needed. Many paths in one folder become one rule, unless --exact; with --host, all \
+paths of a host do. Such a rule names this step and the number of paths, and allows only GET and \
+HEAD: requests with a body, hosts that get credentials and APIs of models keep their exact paths. \
+Review blocked requests before you agree. No rules are derived for IP addresses, metadata services, \
 pushes, and requests that were refused for reasons other than a missing rule.
 
 Example:
@@ -124,6 +125,12 @@ pub(crate) struct LearnArgs {
     /// Allowlist file to add to [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
+    /// Derive rules without wildcards, one for each path and query
+    #[arg(long)]
+    exact: bool,
+    /// Derive one rule for GET and HEAD of all paths of a host
+    #[arg(long, conflicts_with = "exact")]
+    host: bool,
     /// Write the rules without asking; note that the task chose its requests
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -133,6 +140,16 @@ pub(crate) struct LearnArgs {
     /// Runs to learn from [default: this project's newest]
     #[arg(value_name = "RUN")]
     pub(crate) runs: Vec<String>,
+}
+
+impl LearnArgs {
+    pub(crate) fn step(&self) -> LearnStep {
+        match self {
+            Self { exact: true, .. } => LearnStep::Exact,
+            Self { host: true, .. } => LearnStep::Host,
+            _ => LearnStep::Folder,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use allowlist::{HostPattern, Learnt, LearntRule, LeftOut, PolicyText, Rule};
+use allowlist::{HostPattern, LearnStep, Learnt, LearntRule, LeftOut, PolicyText, Rule};
 use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
@@ -30,7 +30,8 @@ pub(super) fn learn(
         logged.into_iter().partition(requests::Logged::is_up_to_rules);
     let narrow: Vec<HostPattern> =
         project.credentials().scopes().flat_map(|(_, _, scopes)| scopes).cloned().collect();
-    let learnt = file.policy().learn(up_to_rules.into_iter().map(|logged| logged.asked), &narrow);
+    let learnt =
+        file.policy().learn_up_to(args.step(), up_to_rules.into_iter().map(|logged| logged.asked), &narrow);
     let rules: Vec<Rule> = learnt.rules.iter().map(|learnt| learnt.rule.clone()).collect();
     let changed = file.text().with(&rules).map_err(|error| Failure::new(error.to_string()))?;
     if args.output == Output::Text {
@@ -107,9 +108,13 @@ fn note(learnt: &LearntRule) -> String {
     if learnt.blocked > 0 {
         let _ = write!(note, ", {} of them blocked", learnt.blocked);
     }
-    if let Some(paths) = learnt.generalised_from {
-        let _ = write!(note, ", generalised from {paths} paths");
-    }
+    let LearntRule { step, paths, .. } = learnt;
+    let _ = match step {
+        LearnStep::Exact => write!(note, ", exact"),
+        LearnStep::Query | LearnStep::Folder | LearnStep::Host => {
+            write!(note, ", generalised by {} from {paths} paths", step.as_str())
+        }
+    };
     note
 }
 
@@ -130,7 +135,10 @@ struct RuleReport {
     rule: Value,
     requests: u64,
     blocked: u64,
-    generalised_from: Option<usize>,
+    /// By what it was generalised: `exact` (not at all), `query`, `folder` or `host`.
+    step: &'static str,
+    /// Number of paths, including queries, that it was generalised from.
+    paths: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -149,7 +157,8 @@ fn report<'a>(learnt: &'a Learnt, file: &'a PolicyFile, written: bool) -> Report
         },
         requests: learnt.requests,
         blocked: learnt.blocked,
-        generalised_from: learnt.generalised_from,
+        step: learnt.step.as_str(),
+        paths: learnt.paths,
     });
     let left_out = learnt.left_out.iter().map(|(asked, why): &(_, LeftOut)| LeftOutReport {
         method: &asked.method,
