@@ -19,6 +19,10 @@ use crate::rule::Rule;
 use crate::rule::UrlRule;
 use crate::url::AbsoluteUrl;
 
+pub use doubt::Doubt;
+
+mod doubt;
+
 /// Maximum number of paths of a host with rules of their own; more are merged by folder.
 const OWN_RULES: usize = 3;
 /// Up to this number, paths are not merged if their only common folder is that of the whole host.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use allowlist::{LearnStep, Preset};
+use allowlist::{HostPattern, LearnStep, Preset};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::task::preset;
@@ -115,7 +115,8 @@ Derives the smallest rules that allow the runs' recorded requests, with or witho
 network access is needed. Many paths in one folder become one rule, unless --exact; with --host, all \
 paths of a host do. Such a rule names this step and the number of paths, and allows only GET and \
 HEAD: requests with a body, hosts that get credentials and APIs of models keep their exact paths. \
-Review blocked requests before you agree. No rules are derived for IP addresses, metadata services, \
+Review blocked requests before you agree. Hosts whose names look generated or imitate a known host, and unusual \
+numbers of new hosts, are listed but get no rules, except with --with. No rules are derived for IP addresses, metadata services, \
 pushes, and requests that were refused for reasons other than a missing rule.
 
 Example:
@@ -131,6 +132,9 @@ pub(crate) struct LearnArgs {
     /// Derive one rule for GET and HEAD of all paths of a host
     #[arg(long, conflicts_with = "exact")]
     host: bool,
+    /// Also add rules for this host, however doubtful; may have wildcards, may be repeated
+    #[arg(long, value_name = "HOST", value_parser = HostPattern::new)]
+    pub(crate) with: Vec<HostPattern>,
     /// Write the rules without asking; note that the task chose its requests
     #[arg(short, long)]
     pub(crate) yes: bool,
