@@ -12,7 +12,7 @@ const TESTS: &str = "tests";
 /// as [`TESTS`], in every folder.
 const BUDGET: [(&str, usize); 23] = [
     ("crates/agents", 1_200),
-    ("crates/allowlist", 5_100),
+    ("crates/allowlist", 5_300),
     ("crates/claude-output", 900),
     ("crates/credentials", 1_100),
     ("crates/files", 1_000),
