@@ -198,6 +198,7 @@ fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
                 vec![(&mut request.method, NAME), (&mut request.host, NAME), (&mut request.target, TEXT)];
             texts.extend(request.error.as_mut().map(|error| (error, NAME)));
             texts.extend(request.region.as_mut().map(|region| (region, NAME)));
+            texts.extend(request.credentials.iter_mut().map(|name| (name, NAME)));
             texts
         }
         Event::RequestOpen(open) | Event::Asked { question: _, request: open } => {

@@ -209,7 +209,9 @@ impl<I> RunContext<'_, I> {
         self.tap.finish(printer).await;
         let folder = self.folder.path().to_owned();
         let is_over = is_gone && ended.as_ref().is_ok_and(|executed| executed.is_over);
-        let has_copy = self.copy.as_ref().is_some_and(|copy| !copy.is_of_another(is_over));
+        // A run that was interrupted may still hold its own copy.
+        let began = |copy: &CopyOfRun<'_>| ended.is_ok() || !copy.is_of_another(is_over);
+        let has_copy = self.copy.as_ref().is_some_and(began);
         let workspace = match &self.copy {
             Some(copy) => copy.finish(is_over),
             None => WorkspaceReport::new(self.settings.workspace),

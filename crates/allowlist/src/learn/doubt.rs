@@ -9,7 +9,7 @@ use crate::lint::covers_host;
 use crate::policy::Allowlist;
 use crate::preset::Preset;
 
-use super::Learnt;
+use super::{LearnStep, Learnt};
 
 /// Maximum length of an inconspicuous label, and of an inconspicuous name.
 const LABEL: usize = 24;
@@ -29,8 +29,8 @@ const HOSTS: usize = 32;
 pub enum Doubt {
     /// A label is punycode, which may look like another name.
     International,
-    /// It differs by one character from a host of the policy or of a preset, or from its domain, or
-    /// begins with such a name.
+    /// It differs by one character, or by the order of two, from a host of the policy or of a preset,
+    /// or from its domain; or it contains such a domain before others.
     Lookalike,
     /// A label of more than 24 characters or 8 digits, or more than 64 characters in all.
     Generated,
@@ -47,11 +47,11 @@ impl Doubt {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::International => "an international name (xn--)",
+            Self::International => "an internationalized name (xn--)",
             Self::Lookalike => "the name resembles that of a known host",
             Self::Generated => "the name looks generated: it is long, or has many digits",
-            Self::Siblings => "more than 8 new hosts of one domain",
-            Self::Rules => "more than 100 rules for one host",
+            Self::Siblings => "more than 8 new hosts under one domain",
+            Self::Rules => "more than 100 rules for one host; consider a rule with a wildcard in its path",
             Self::Hosts => "more than 32 new hosts",
         }
     }
@@ -60,7 +60,7 @@ impl Doubt {
 impl Learnt {
     /// Removes the rules for doubtful hosts unless `named` matches them, and returns these hosts,
     /// those with the most requests first. Hosts that `policy` or a preset names exactly are
-    /// doubtful only for the number of their rules.
+    /// doubtful only for the number of their rules, and keep those that were generalised.
     pub fn remove_doubtful(
         &mut self,
         policy: &Allowlist,
@@ -78,24 +78,32 @@ impl Learnt {
         for hosts in hosts.values_mut() {
             hosts.sort_by_key(|host| std::cmp::Reverse(requests.get(host.as_str())));
         }
-        self.rules.retain(|learnt| !doubts.contains_key(learnt.rule.host().as_str()));
+        self.rules.retain(|learnt| match doubts.get(learnt.rule.host().as_str()) {
+            None => true,
+            Some(Doubt::Rules) => learnt.step > LearnStep::Exact,
+            Some(_) => false,
+        });
         hosts
     }
 
     fn doubts(&self, policy: &Allowlist, named: &[HostPattern]) -> BTreeMap<String, Doubt> {
         let mut known: BTreeSet<&str> = policy.rules().iter().map(|rule| rule.host().as_str()).collect();
+        // Named hosts count too: naming one must not release the others.
+        let is_named = |host: &str| {
+            let host = HostPattern::new(host);
+            host.is_ok_and(|host| named.iter().any(|pattern| covers_host(pattern, &host)))
+        };
         known.extend(Preset::all().flat_map(Preset::rules).map(|rule| rule.host().as_str()));
         let mut rules: BTreeMap<&str, usize> = BTreeMap::new();
-        for host in self.rules.iter().map(|learnt| learnt.rule.host()) {
-            if !named.iter().any(|pattern| covers_host(pattern, host)) {
-                *rules.entry(host.as_str()).or_default() += 1;
-            }
+        for learnt in &self.rules {
+            *rules.entry(learnt.rule.host().as_str()).or_default() += 1;
         }
         let mut new: BTreeSet<&str> = rules.keys().copied().filter(|host| !known.contains(host)).collect();
         let mut domains: BTreeMap<&str, usize> = BTreeMap::new();
         for host in &new {
             *domains.entry(domain(host)).or_default() += 1;
         }
+        let known = Known::of(&known);
         let mut doubts = BTreeMap::new();
         for (host, count) in &rules {
             let is_name = new.contains(host) && host.parse::<Ipv4Addr>().is_err();
@@ -113,7 +121,35 @@ impl Learnt {
         if new.len() > HOSTS {
             doubts.extend(new.into_iter().map(|host| (host.to_owned(), Doubt::Hosts)));
         }
+        doubts.retain(|host, _| !is_named(host));
         doubts
+    }
+}
+
+/// The names that others may imitate.
+struct Known<'a> {
+    names: Vec<&'a str>,
+    domains: BTreeSet<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(hosts: &BTreeSet<&'a str>) -> Self {
+        let names = hosts.iter().map(|host| host.strip_prefix("*.").unwrap_or(host));
+        let is_name = |host: &&str| {
+            host.contains('.') && !host.contains(['*', '?', '[']) && host.parse::<Ipv4Addr>().is_err()
+        };
+        let names: Vec<&str> = names.filter(is_name).collect();
+        let domains = names.iter().map(|name| domain(name)).collect();
+        Self { names, domains }
+    }
+
+    /// Whether a name of another domain looks like one of these, or like its domain.
+    fn resembles(&self, host: &str) -> bool {
+        let own = domain(host);
+        let contains = |known: &str| format!(".{host}").contains(&format!(".{known}."));
+        !self.domains.contains(own)
+            && (self.names.iter().any(|known| is_one_edit(host, known))
+                || self.domains.iter().any(|known| is_one_edit(own, known) || contains(known)))
     }
 }
 
@@ -122,12 +158,12 @@ fn domain(host: &str) -> &str {
     host.rmatch_indices('.').nth(1).and_then(|(at, _)| host.get(at + 1..)).unwrap_or(host)
 }
 
-fn doubtful_name(host: &str, known: &BTreeSet<&str>) -> Option<Doubt> {
+fn doubtful_name(host: &str, known: &Known<'_>) -> Option<Doubt> {
     let any = |is: &dyn Fn(&str) -> bool| host.split('.').any(is);
     let digits = |label: &str| label.bytes().filter(u8::is_ascii_digit).count();
     if any(&|label| label.starts_with("xn--")) {
         Some(Doubt::International)
-    } else if known.iter().any(|known| resembles(host, known)) {
+    } else if known.resembles(host) {
         Some(Doubt::Lookalike)
     } else if host.len() > NAME || any(&|label| label.len() > LABEL || digits(label) > DIGITS) {
         Some(Doubt::Generated)
@@ -136,28 +172,24 @@ fn doubtful_name(host: &str, known: &BTreeSet<&str>) -> Option<Doubt> {
     }
 }
 
-/// Whether a name of another domain looks like `known`, or like its domain.
-fn resembles(host: &str, known: &str) -> bool {
-    let known = known.strip_prefix("*.").unwrap_or(known);
-    let (own, other) = (domain(host), domain(known));
-    let begins_with = || host.strip_prefix(known).is_some_and(|rest| rest.starts_with('.'));
-    let is_literal = !known.contains(['*', '?', '[']) && known.parse::<Ipv4Addr>().is_err();
-    is_literal && own != other && (is_one_edit(host, known) || is_one_edit(own, other) || begins_with())
-}
-
-/// Whether one character is added, removed or replaced.
+/// Whether one character is added, removed or replaced, or two neighbours are swapped.
 fn is_one_edit(one: &str, other: &str) -> bool {
     let same = |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
     let longer = one.len().max(other.len());
     let start = same(&mut one.bytes().zip(other.bytes()));
     let end = same(&mut one.bytes().rev().zip(other.bytes().rev()));
-    one != other && one.len().abs_diff(other.len()) <= 1 && start + end + 1 >= longer
+    let differing = |text: &str| text.as_bytes().get(start..longer - end).map(<[u8]>::to_vec);
+    let is_swapped = || {
+        let swapped = differing(one).map(|bytes| bytes.into_iter().rev().collect::<Vec<_>>());
+        one.len() == other.len() && start + end + 2 == longer && swapped == differing(other)
+    };
+    one != other && one.len().abs_diff(other.len()) <= 1 && (start + end + 1 >= longer || is_swapped())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learn::{Asked, LearnStep};
+    use crate::learn::Asked;
 
     fn doubts(policy: &str, hosts: &[String], named: &[&str]) -> (Vec<String>, BTreeMap<Doubt, Vec<String>>) {
         let policy = Allowlist::from_yaml(policy, "p").unwrap();
@@ -177,7 +209,7 @@ mod tests {
     #[test]
     fn name_that_looks_generated_or_imitates_is_doubtful() {
         use Doubt::{Generated, International, Lookalike};
-        let policy = "domains: [packages.corp.example, '*.cdn.example', 10.0.0.1]";
+        let policy = "domains: [packages.corp.example, '*.cdn.example', 10.0.0.1, registry]";
         for (host, expected) in [
             ("registry.test", None),
             ("files.packages.test", None),
@@ -196,6 +228,10 @@ mod tests {
             ("github.co", Some(Lookalike)),
             ("api-github.com", Some(Lookalike)),
             ("api.github.com.evil.test", Some(Lookalike)),
+            ("gihtub.com", Some(Lookalike)),
+            ("www.github.com.evil.test", Some(Lookalike)),
+            ("registry", None),
+            ("registry.npmjs.test", None),
             ("other.corq.example", Some(Lookalike)),
             ("packages.corp.examples", Some(Lookalike)),
             ("cdns.example", Some(Lookalike)),
@@ -241,6 +277,9 @@ mod tests {
             assert_eq!(proposed.len(), if expected.is_some() { 0 } else { count }, "{}", hosts[0]);
             let found: Vec<_> = doubts.into_iter().map(|(doubt, hosts)| (doubt, hosts.len())).collect();
             assert_eq!(found, expected.map(|doubt| (doubt, count)).into_iter().collect::<Vec<_>>());
+            if expected.is_some() {
+                assert_eq!(self::doubts("", &hosts, &[&hosts[0]]).0, [hosts[0].clone()], "only this one");
+            }
             // Control: named hosts are proposed.
             let all = if hosts[0].contains("test") { "*.test" } else { "10.0.0.0" };
             assert!(self::doubts("", &hosts, &[all]).0.contains(&hosts[0]), "{}", hosts[0]);
@@ -264,5 +303,10 @@ mod tests {
             let doubts = learnt.remove_doubtful(&policy, &[]);
             assert_eq!((learnt.rules.len(), doubts.contains_key(&Doubt::Rules)), (left, left == 0));
         }
+        // Rules that were generalised stay.
+        let read = (0..9).map(|at| Asked { method: "GET".to_owned(), ..asked(at) });
+        let mut learnt = policy.learn((0..=RULES).map(asked).chain(read), &[]);
+        learnt.remove_doubtful(&policy, &[]);
+        assert_eq!(learnt.rules.len(), 1);
     }
 }

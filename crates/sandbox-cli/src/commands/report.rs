@@ -68,8 +68,9 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
 /// Why the project's copy does not show the changes of the run in `folder`, if it does not.
 fn not_in_copy(folder: &Path, record: Option<&RunRecord>) -> Option<String> {
     if !record.is_some_and(|record| record.copy) {
-        let reason = "The record of this run names no copy of the work tree: the run worked on the work tree \
-                      itself or on none, or an older version of the sandbox wrote the record.";
+        let reason = "The record of this run does not state that the run used a copy: it worked on the work \
+                      tree itself or on none, or an older version of the sandbox wrote the record. `sandbox \
+                      diff` shows what waits in the project's copy.";
         return Some(reason.to_owned());
     }
     let all = run_folder::folders(folder.parent().unwrap_or(folder));

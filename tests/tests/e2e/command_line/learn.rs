@@ -195,7 +195,7 @@ async fn hostile_names_in_a_log_get_rules_only_if_the_user_names_them() {
     let learn = ["allowlist", "learn", "--yes", first, later];
     let shown = Ended::from(project.wary(&learn).output().expect("the sandbox command"));
     assert_eq!(shown.code, Some(0), "{shown:?}");
-    assert!(shown.stderr.contains(" and 284 more: more than 8 new hosts of one domain"), "{shown:?}");
+    assert!(shown.stderr.contains(" and 284 more: more than 8 new hosts under one domain"), "{shown:?}");
     for hostile in ["flood.test", "xn--", "githud"] {
         assert!(!text().contains(hostile) && !shown.stdout.contains(hostile), "{shown:?}\n{}", text());
         assert!(shown.stderr.contains(hostile), "{shown:?}");

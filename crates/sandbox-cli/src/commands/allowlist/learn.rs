@@ -98,8 +98,10 @@ fn show(learnt: &Learnt, doubtful: &Doubtful, file: &PolicyFile, changed: &Polic
         printer.warning(line);
     }
     if !doubtful.is_empty() {
-        printer
-            .message("after a review, `--with HOST` adds the rules for such hosts; HOST can have wildcards");
+        printer.message(
+            "`--output json` lists all of them; after a review, `--with HOST` adds the rules for such \
+             hosts, with or without wildcards",
+        );
     }
 }
 

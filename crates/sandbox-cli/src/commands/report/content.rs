@@ -22,7 +22,8 @@ use crate::run_record::RunRecord;
 /// The number of requests listed one by one; the log has all.
 const MOST_REQUESTS: usize = 5_000;
 
-/// The name of a credential of which an older version recorded only the use.
+/// The name of a credential of which only the use is recorded: by an older version, or in a log that
+/// was almost full.
 const UNNAMED: &str = "(not recorded)";
 
 /// The content of the page. Nothing in it is safe to show unescaped.
@@ -159,7 +160,9 @@ impl Report {
         host.bytes_up += request.bytes_up;
         host.bytes_down += request.bytes_down;
         let unnamed = (request.masked > 0 && request.credentials.is_empty()).then_some(UNNAMED);
-        for name in request.credentials.iter().map(String::as_str).chain(unnamed) {
+        let named = request.credentials.iter().map(String::as_str).chain(unnamed);
+        // A request can be refused after its credentials were replaced.
+        for name in named.filter(|_| request.decision != RequestOutcome::Blocked) {
             let credential = self.credentials.entry(name.to_owned()).or_default();
             credential.hosts.insert(request.host.clone());
             credential.requests += count;

@@ -185,7 +185,7 @@ fn credentials(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Masked credentials" }
-            @if report.credentials.is_empty() { p { "None was put into a request." } }
+            @if report.credentials.is_empty() { p { "No masked credential was put into a request." } }
             @else { (table("Masked credentials that were put into requests", &["Name", "Hosts", "#Requests"], &rows)) }
         }
     }
@@ -311,8 +311,13 @@ fn blocks(event: &StreamEvent) -> Markup {
 }
 
 fn changes(report: &Report) -> Markup {
-    let git: Vec<String> =
-        coming(&report.git).into_iter().chain(staying(&report.git)).take(MOST_CHANGES).collect();
+    // Withheld ones come first, so that no number of others hides them.
+    let git: Vec<String> = staying(&report.git).into_iter().chain(coming(&report.git)).collect();
+    let more = report.more_changes + git.len().saturating_sub(MOST_CHANGES);
+    let git = git.iter().take(MOST_CHANGES).map(|line| shown(line));
+    // These are cut already.
+    let files = report.changes.iter().map(|change| sanitize(&change.text));
+    let all: Vec<String> = files.chain(git).collect();
     let kind = |line: &str| match line.as_bytes().first() {
         Some(b'+') => Some("added"),
         Some(b'-') => Some("removed"),
@@ -322,15 +327,15 @@ fn changes(report: &Report) -> Markup {
         section {
             h2 { "Changes that wait in the copy of the work tree" }
             @if let Some(reason) = &report.no_changes { p { (shown(reason)) } }
-            @else if report.changes.is_empty() && git.is_empty() {
+            @else if all.is_empty() {
                 p { "None: they were applied or discarded, or the run changed nothing." }
             }
-            @for change in report.changes.iter().map(|change| &change.text).chain(&git) {
-                @let lines = html! { @for line in shown(change).lines() { span class=[kind(line)] { (line) "\n" } } };
+            @for change in &all {
+                @let lines = html! { @for line in change.lines() { span class=[kind(line)] { (line) "\n" } } };
                 (text("Change", "patch", &lines))
             }
-            @if report.more_changes > 0 {
-                p.note { (report.more_changes) " more changes: " code { "sandbox diff" } }
+            @if more > 0 {
+                p.note { (more) " more changes: " code { "sandbox diff" } }
             }
         }
     }

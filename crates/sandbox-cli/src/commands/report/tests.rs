@@ -125,8 +125,8 @@ fn changes_are_those_of_the_last_run_on_the_copy() {
     let [first, direct] = [("1-a", true), ("2-b", false)].map(|(id, copy)| run(id, copy));
     std::fs::create_dir(logs.path().join("3-build")).unwrap();
     assert_eq!(reason(&first), None, "the others worked on no copy");
-    assert!(reason(&direct).unwrap().contains("names no copy"));
-    assert!(reason(&logs.path().join("3-build")).unwrap().contains("names no copy"));
+    assert!(reason(&direct).unwrap().contains("does not state"));
+    assert!(reason(&logs.path().join("3-build")).unwrap().contains("does not state"));
     let second = run("4-d", true);
     let third = run("5-e", true);
     assert!(reason(&first).unwrap().contains("run, 5-e,") && reason(&second).unwrap().contains("5-e"));
@@ -177,7 +177,7 @@ fn credentials_and_tokens_are_summed_on_the_page_and_in_json() {
     });
     assert_eq!(json["credentials"], expected);
     assert_eq!(json["requests"][1]["host"], "b.example");
-    assert!(page::page(&Report::default()).contains("None was put into a request."));
+    assert!(page::page(&Report::default()).contains("No masked credential was put into a request."));
 }
 
 #[test]
