@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 use sandbox_proxy_protocol::{Event, OpenRequest, Record, Verdict};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::running::ProxyControl;
 use crate::spec::{Answer, Asking, Question};
@@ -16,6 +17,8 @@ use sandbox_network_log::url_text;
 
 /// The maximum of concurrent callbacks, including those being dropped; the proxy asks half as many.
 const AT_ONCE: usize = 32;
+/// The maximum of questions in a minute: more than a genuine proxy asks, which has its own limit.
+const PER_MINUTE: usize = 64;
 
 /// Passes the questions in `records` to `asking`, until they end. A callback is dropped when its
 /// question is over.
@@ -28,6 +31,7 @@ pub(super) async fn serve(
     // A compromised proxy may send anything: an answer never applies to another question than the
     // one that was shown.
     let mut last = 0;
+    let mut recent: Vec<Instant> = Vec::new();
     // Dropping a value ends the callback, but not the sending of its answer: its confirmation comes
     // after the record of that answer.
     let mut open: HashMap<u64, oneshot::Sender<()>> = HashMap::new();
@@ -43,7 +47,9 @@ pub(super) async fn serve(
                 let (is_open, over) = oneshot::channel();
                 let answering =
                     answer(question, request, record.at_ms, control.clone(), asking.clone(), over);
-                if running.len() < AT_ONCE {
+                recent.retain(|at| at.elapsed() < Duration::from_mins(1));
+                if running.len() < AT_ONCE && recent.len() < PER_MINUTE {
+                    recent.push(Instant::now());
                     open.insert(question, is_open);
                     running.spawn(answering.map(move |()| question));
                 }
@@ -151,6 +157,26 @@ mod tests {
             assert!(!url.contains("evil"), "{id} {url}");
         }
         serving.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_beyond_those_of_a_minute_are_not_passed_on() {
+        let (seen, mut asking) = mpsc::unbounded_channel();
+        let config = NetworkSandboxConfig::new(Allowlist::default()).ask(move |question| {
+            let _ = seen.send(question.id);
+            std::future::ready(Verdict::No)
+        });
+        let (records, of_proxy) = mpsc::unbounded_channel();
+        let control = ProxyControl::disconnected();
+        let _serving = tokio::spawn(serve(of_proxy, control, config.asking().unwrap().clone()));
+        for id in 1..=64 {
+            records.send(asked(id, "a.example", "/")).unwrap();
+            assert_eq!(asking.recv().await, Some(id));
+        }
+        records.send(asked(65, "a.example", "/")).unwrap();
+        tokio::time::sleep(Duration::from_mins(1)).await; // tidy: sleep: the clock is paused
+        records.send(asked(66, "a.example", "/")).unwrap();
+        assert_eq!(asking.recv().await, Some(66));
     }
 
     #[tokio::test]
