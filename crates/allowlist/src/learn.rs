@@ -1,7 +1,7 @@
 //! Rules derived from recorded requests.
 //!
-//! A rule covers exactly its requests, or states that it was generalised: many requests without a
-//! body, to hosts where that is harmless, are merged by the folder of their paths.
+//! A rule covers exactly its requests, or names the step by which it was generalised: requests
+//! without a body, to hosts where that is harmless, are merged by folder or by host.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,6 +18,10 @@ use crate::request::Request;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
 use crate::url::AbsoluteUrl;
+
+pub use doubt::Doubt;
+
+mod doubt;
 
 /// Maximum number of paths of a host with rules of their own; more are merged by folder.
 const OWN_RULES: usize = 3;
@@ -67,9 +71,37 @@ pub struct LearntRule {
     pub requests: u64,
     /// Number of those that were refused.
     pub blocked: u64,
-    /// If it allows more than was requested: the number of paths, including queries, that it was
-    /// generalised from.
-    pub generalised_from: Option<usize>,
+    /// How far it goes beyond these requests.
+    pub step: LearnStep,
+    /// Number of paths, including queries, that it was generalised from; 1 for an exact rule.
+    pub paths: usize,
+}
+
+/// How far a learnt rule goes beyond the recorded requests; each step includes the earlier ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LearnStep {
+    /// Not at all: the same methods, paths and queries.
+    #[default]
+    Exact,
+    /// All queries of a path that had more than two.
+    Query,
+    /// All paths of a folder, for reading, if their host had more than three.
+    Folder,
+    /// All paths of a host, for reading: GET and HEAD.
+    Host,
+}
+
+impl LearnStep {
+    /// The step as a word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Query => "query",
+            Self::Folder => "folder",
+            Self::Host => "host",
+        }
+    }
 }
 
 /// The reason why no rule is generated for a request.
@@ -101,13 +133,22 @@ impl LeftOut {
 }
 
 impl Allowlist {
-    /// The rules that this policy lacks to allow these requests. Requests to `narrow` hosts, and
-    /// those with a body, keep their paths.
-    ///
-    /// A rule allows exactly its requests, unless it states the number of paths that it was
-    /// generalised from.
+    /// [`learn_up_to`](Self::learn_up_to) folders.
     #[must_use]
     pub fn learn(&self, asked: impl IntoIterator<Item = Asked>, narrow: &[HostPattern]) -> Learnt {
+        self.learn_up_to(LearnStep::Folder, asked, narrow)
+    }
+
+    /// The rules that this policy lacks to allow these requests, generalised at most by `most`.
+    /// Requests to `narrow` hosts and to APIs of models, and those with a body, keep their paths:
+    /// only their queries are generalised.
+    #[must_use]
+    pub fn learn_up_to(
+        &self,
+        most: LearnStep,
+        asked: impl IntoIterator<Item = Asked>,
+        narrow: &[HostPattern],
+    ) -> Learnt {
         let mut learnt = Learnt::default();
         let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
         for asked in asked {
@@ -129,7 +170,7 @@ impl Allowlist {
             path.requests += asked.count;
             path.blocked += if asked.blocked { asked.count } else { 0 };
         }
-        learnt.rules = hosts.into_iter().flat_map(|(host, paths)| paths.rules(&host)).collect();
+        learnt.rules = hosts.into_iter().flat_map(|(host, paths)| paths.rules(&host, most)).collect();
         learnt
     }
 
@@ -223,12 +264,15 @@ struct Path {
     methods: BTreeSet<String>,
     requests: u64,
     blocked: u64,
-    /// Number of paths that it represents.
+    /// How it represents several.
+    step: LearnStep,
+    /// Number of paths that it represents; 0 for itself alone.
     covers: usize,
 }
 
 impl Path {
-    fn add(&mut self, other: Self) {
+    fn add(&mut self, other: Self, step: LearnStep) {
+        self.step = step;
         self.methods.extend(other.methods);
         self.requests += other.requests;
         self.blocked += other.blocked;
@@ -237,17 +281,20 @@ impl Path {
 }
 
 impl Host {
-    fn rules(self, host: &str) -> Vec<LearntRule> {
-        let mut read = Patterns::of(self.read);
-        read.merge_folders();
-        let patterns = read.0.into_iter().chain(Patterns::of(self.exact).0);
+    fn rules(self, host: &str, most: LearnStep) -> Vec<LearntRule> {
+        let mut read = Patterns::of(self.read, most);
+        match most {
+            LearnStep::Exact | LearnStep::Query => {}
+            LearnStep::Folder => read.merge_folders(),
+            LearnStep::Host => read.merge_all(),
+        }
+        let patterns = read.0.into_iter().chain(Patterns::of(self.exact, most).0);
         let rule = |(pattern, path): (String, Path)| {
             let methods = path.methods.iter().map(String::as_str);
             // Its parts were checked one by one.
             let rule = UrlRule::new(host, &pattern, methods).ok()?;
-            let generalised_from = (path.covers > 0).then_some(path.covers);
-            let Path { requests, blocked, .. } = path;
-            Some(LearntRule { rule: Rule::Url(rule), requests, blocked, generalised_from })
+            let Path { requests, blocked, step, covers, .. } = path;
+            Some(LearntRule { rule: Rule::Url(rule), requests, blocked, step, paths: covers.max(1) })
         };
         patterns.filter_map(rule).collect()
     }
@@ -257,9 +304,12 @@ impl Host {
 struct Patterns(BTreeMap<String, Path>);
 
 impl Patterns {
-    /// One for each path; if a path has many queries, one for all of these.
-    fn of(paths: BTreeMap<String, Path>) -> Self {
-        let bare = |text: &str| text.split_once('?').map(|(path, _)| path.to_owned());
+    /// One for each path; if a path has many queries and `most` permits it, one for all of these.
+    fn of(paths: BTreeMap<String, Path>, most: LearnStep) -> Self {
+        let bare = |text: &str| {
+            let (path, _) = text.split_once('?').filter(|_| most >= LearnStep::Query)?;
+            Some(path.to_owned())
+        };
         let mut queries: BTreeMap<String, usize> = BTreeMap::new();
         for path in paths.keys().filter_map(|text| bare(text)) {
             *queries.entry(path).or_default() += 1;
@@ -267,7 +317,9 @@ impl Patterns {
         let mut patterns = BTreeMap::<String, Path>::new();
         for (text, path) in paths {
             match bare(&text).filter(|bare| queries.get(bare).is_some_and(|count| *count > OWN_QUERIES)) {
-                Some(bare) => patterns.entry(Pattern::escape(&bare) + "[?]*").or_default().add(path),
+                Some(bare) => {
+                    patterns.entry(Pattern::escape(&bare) + "[?]*").or_default().add(path, LearnStep::Query);
+                }
                 None => drop(patterns.insert(Pattern::escape(&text), path)),
             }
         }
@@ -301,10 +353,19 @@ impl Patterns {
             for (pattern, path) in std::mem::take(&mut self.0) {
                 let folder = folder_of(&pattern, depth).filter(|folder| together.contains(*folder));
                 match folder.map(|folder| format!("{folder}*")) {
-                    Some(whole) => self.0.entry(whole).or_default().add(path),
+                    Some(whole) => self.0.entry(whole).or_default().add(path, LearnStep::Folder),
                     None => drop(self.0.insert(pattern, path)),
                 }
             }
+        }
+    }
+
+    /// Replaces all by one for reading the whole host.
+    fn merge_all(&mut self) {
+        for (_, path) in std::mem::take(&mut self.0) {
+            let whole = self.0.entry("/*".to_owned()).or_default();
+            whole.add(path, LearnStep::Host);
+            whole.methods.extend(["GET", "HEAD"].map(str::to_owned));
         }
     }
 }

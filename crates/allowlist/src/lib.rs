@@ -59,6 +59,8 @@ pub use host::InvalidHost;
 pub use host_pattern::HostPattern;
 pub use invalid_rule::InvalidRule;
 pub use learn::Asked;
+pub use learn::Doubt;
+pub use learn::LearnStep;
 pub use learn::Learnt;
 pub use learn::LearntRule;
 pub use learn::LeftOut;

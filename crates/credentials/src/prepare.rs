@@ -147,8 +147,8 @@ impl<R: CryptoRng> Preparation<'_, R> {
             _ => self.mint.surrogate(Form::Token, variable, value)?,
         };
         places.insert(variable.clone(), surrogate.clone());
-        let replacement =
-            Replacement::Masked(MaskedReplacement { value: value.clone(), injection: injection.clone() });
+        let (name, value, injection) = (variable.clone(), value.clone(), injection.clone());
+        let replacement = Replacement::Masked(MaskedReplacement { name, value, injection });
         self.replacements.insert(surrogate, replacement);
         Ok(())
     }
@@ -176,6 +176,7 @@ impl<R: CryptoRng> Preparation<'_, R> {
             None => None,
         };
         let replacement = Replacement::Signing(SigningReplacement {
+            name: credential.key.name.clone(),
             access_key_id: access_key_id.value.clone(),
             secret_access_key: secret_access_key.value.clone(),
             surrogate_secret_access_key: surrogate_key,

@@ -119,6 +119,8 @@ pub enum Replacement {
 /// The real value of a masked secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaskedReplacement {
+    /// The name of the secret, for records of its use. Empty if unknown.
+    pub name: String,
     /// The real value.
     pub value: SecretValue,
     /// The places for it.
@@ -128,6 +130,8 @@ pub struct MaskedReplacement {
 /// The real key of a signing credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningReplacement {
+    /// The name of the credential, for records of its use. Empty if unknown.
+    pub name: String,
     /// The real access key id.
     pub access_key_id: SecretValue,
     /// The real secret access key.

@@ -53,6 +53,8 @@ impl<'de> Deserialize<'de> for ReplacementMap {
 struct Entry {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<Kind>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Secret>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,9 +107,10 @@ impl<'de> Deserialize<'de> for Secret {
 }
 
 impl Entry {
-    fn new(scopes: &[HostPattern], allow_foreign_credentials: bool) -> Self {
+    fn new(name: &str, scopes: &[HostPattern], allow_foreign_credentials: bool) -> Self {
         Self {
             kind: None,
+            name: name.to_owned(),
             value: None,
             access_key_id: None,
             secret_access_key: None,
@@ -137,6 +140,7 @@ impl Entry {
                 surrogate_session_token: None,
                 ..
             } => Some(Replacement::Masked(MaskedReplacement {
+                name: self.name,
                 value,
                 injection: Injection {
                     scopes: self.scopes,
@@ -158,6 +162,7 @@ impl Entry {
                 allow_echo: false,
                 ..
             } => Some(Replacement::Signing(SigningReplacement {
+                name: self.name,
                 access_key_id,
                 secret_access_key,
                 surrogate_secret_access_key: self.surrogate_secret_access_key.unwrap_or_default(),
@@ -180,13 +185,13 @@ impl From<&Replacement> for Entry {
     fn from(replacement: &Replacement) -> Self {
         let secret = |value: &SecretValue| Some(Secret(value.clone()));
         match replacement {
-            Replacement::Masked(MaskedReplacement { value, injection }) => Self {
+            Replacement::Masked(MaskedReplacement { name, value, injection }) => Self {
                 value: secret(value),
                 headers: Some(injection.headers.clone()),
                 basic_user: injection.basic_user.clone(),
                 allow_plaintext: injection.allow_plaintext,
                 allow_echo: injection.allow_echo,
-                ..Self::new(&injection.scopes, injection.allow_foreign_credentials)
+                ..Self::new(name, &injection.scopes, injection.allow_foreign_credentials)
             },
             Replacement::Signing(key) => Self {
                 kind: Some(Kind::AwsSigv4),
@@ -196,7 +201,7 @@ impl From<&Replacement> for Entry {
                     .filter(|key| !key.is_empty()),
                 session_token: key.session_token.as_ref().and_then(|(token, _)| secret(token)),
                 surrogate_session_token: key.session_token.as_ref().map(|(_, surrogate)| surrogate.clone()),
-                ..Self::new(&key.scopes, key.allow_foreign_credentials)
+                ..Self::new(&key.name, &key.scopes, key.allow_foreign_credentials)
             },
         }
     }

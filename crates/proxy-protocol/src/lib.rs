@@ -29,4 +29,4 @@ pub const LONGEST_DOWN_MS: u64 = 24 * 60 * 60 * 1000;
 pub const REFUSAL_ID: &str = "sandbox-blocked-";
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
-pub const PROTOCOL_VERSION: u32 = 8;
+pub const PROTOCOL_VERSION: u32 = 9;

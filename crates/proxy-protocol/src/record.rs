@@ -219,6 +219,10 @@ pub struct RequestRecord {
     /// Surrogates that were replaced with real values.
     #[serde(default)]
     pub masked: u32,
+    /// The names of the credentials that these represent, each once. They can be missing where the
+    /// log is almost full.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<String>,
     /// Headers that were removed because they carried another party's credential.
     #[serde(default)]
     pub dropped: u32,
@@ -305,6 +309,7 @@ impl RequestRecord {
             ref_name: None,
             error: None,
             masked: 0,
+            credentials: Vec::new(),
             dropped: 0,
             scrubbed: 0,
             region: None,

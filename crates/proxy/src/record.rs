@@ -82,6 +82,11 @@ impl LogBudget {
         self.take_bytes(bytes)
     }
 
+    /// Takes the space for a list of names in one record; `false` if there is too little.
+    pub(crate) fn take_names(&self, names: &[String]) -> bool {
+        self.take_bytes(names.iter().map(|name| weight(name) + 24).sum())
+    }
+
     fn take_bytes(&self, bytes: u64) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
@@ -277,6 +282,8 @@ mod tests {
         }
         assert_eq!(weight(&"é".repeat(TEXT * 2)), 12 * TEXT as u64, "it is cut before it is written");
         assert!(LogBudget::new(0).take(&plain).eq(&false) && !LogBudget::new(REST).take(&plain));
+        let names = ["KEY".to_owned()];
+        assert!(LogBudget::new(27).take_names(&names) && !LogBudget::new(26).take_names(&names));
     }
 
     #[tokio::test]

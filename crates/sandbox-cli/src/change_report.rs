@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use sandbox::workspace::{Change, ChangeKind, EntryKind};
+use sandbox::workspace::{Change, ChangeKind, EntryKind, Withheld};
 use serde::Serialize;
 
 use crate::printer::sanitize_name;
@@ -19,8 +19,25 @@ pub(crate) fn line(change: &Change) -> String {
     format!("{}{mark} {path}{slash}{held}{privileged}", change.kind.letter())
 }
 
+/// Why such a change is withheld, and how to apply it.
+pub(crate) fn hint(held: Withheld) -> &'static str {
+    match held {
+        Withheld::Protected => {
+            "host tools execute or obey it; review it, then `sandbox apply --include-protected`"
+        }
+        Withheld::LeadsOut => {
+            "the link leads out of the work tree; review it, then `sandbox apply --include-protected`"
+        }
+        Withheld::Repository => {
+            "it belongs to a new repository or a withheld git operation; review all of it, then `sandbox apply --include-protected`"
+        }
+        Withheld::Special => "devices, pipes and sockets are never applied",
+        _ => "review it, then `sandbox apply --include-protected`",
+    }
+}
+
 /// The change as JSON.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct ChangeReport {
     path: String,
     /// The percent-encoded bytes of a name that is not UTF-8; `path` has the lossy text.
@@ -49,7 +66,7 @@ pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
             EntryKind::Link => "link",
             EntryKind::Special => "special",
         },
-        withheld: change.withheld.map(sandbox::workspace::Withheld::as_str),
+        withheld: change.withheld.map(Withheld::as_str),
         conflict: change.conflict,
         privileged: change.privileged,
     };

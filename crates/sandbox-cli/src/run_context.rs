@@ -178,6 +178,11 @@ impl<'a> RunContext<'a, ()> {
 }
 
 impl<I> RunContext<'_, I> {
+    /// The record of this run, which executes `command` from now on.
+    pub(crate) fn record(&self, command: &[String]) -> RunRecord {
+        RunRecord::begin(&self.settings.root, command).with_copy(self.copy.is_some())
+    }
+
     /// The folder with the network log.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
@@ -204,6 +209,7 @@ impl<I> RunContext<'_, I> {
         self.tap.finish(printer).await;
         let folder = self.folder.path().to_owned();
         let is_over = is_gone && ended.as_ref().is_ok_and(|executed| executed.is_over);
+        let has_copy = self.copy.as_ref().is_some_and(|copy| !copy.is_of_another(is_over));
         let workspace = match &self.copy {
             Some(copy) => copy.finish(is_over),
             None => WorkspaceReport::new(self.settings.workspace),
@@ -222,7 +228,7 @@ impl<I> RunContext<'_, I> {
         // A run that never executed has no record.
         if let Some(record) = RunRecord::read(&folder) {
             let status = finished.as_ref().map_or(ExitStatus::Infrastructure, |finished| finished.status);
-            if let Err(failure) = record.finished(status.code()).write(&folder) {
+            if let Err(failure) = record.with_copy(has_copy).finished(status.code()).write(&folder) {
                 printer.warning(failure);
             }
         }

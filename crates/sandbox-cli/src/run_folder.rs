@@ -95,6 +95,22 @@ pub(crate) fn find(logs: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
     }
 }
 
+/// The folders of the runs of this project whose ids begin with `named`, each once; of its newest if
+/// none is named.
+pub(crate) fn find_each(logs: &Path, named: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    if named.is_empty() {
+        return Ok(vec![find(logs, None)?]);
+    }
+    let mut found = Vec::new();
+    for id in named {
+        let folder = find(logs, Some(id))?;
+        if !found.contains(&folder) {
+            found.push(folder);
+        }
+    }
+    Ok(found)
+}
+
 /// `of_project` is empty, or states that only runs of the project count.
 fn one(mut folders: Vec<PathBuf>, named: &str, of_project: &str) -> Result<PathBuf, Failure> {
     folders.retain(|folder| is_named(&id_of(folder), named));
@@ -262,6 +278,13 @@ mod tests {
         for id in ["3", "..", ".", ""] {
             assert!(find(logs.path(), Some(id)).is_err(), "{id:?}");
         }
+        let each = |named: &[&str]| {
+            let found = find_each(logs.path(), &named.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
+            found.map(|folders| folders.iter().map(|folder| id_of(folder).into_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(each(&[]).unwrap(), ["2"]);
+        assert_eq!(each(&["2", "1", "2"]).unwrap(), ["2", "1"]);
+        assert!(each(&["1", "3"]).is_err());
     }
     #[test]
     fn a_run_of_any_project_is_found_by_the_beginning_of_its_id_or_instance() {

@@ -28,6 +28,9 @@ pub(crate) struct RunRecord {
     pub(crate) command: String,
     /// RFC 3339, UTC.
     pub(crate) began: String,
+    /// Whether it works on the project's copy of the work tree; false in older records.
+    #[serde(default)]
+    pub(crate) copy: bool,
     /// `None` while it runs, and if it was killed.
     pub(crate) end: Option<RunEnd>,
     /// The agent's session.
@@ -68,7 +71,12 @@ impl RunRecord {
             shown.push('…');
         }
         let project = root.display().to_string();
-        Self { version: 1, project, command: shown, began: now(), end: None, session: None }
+        Self { version: 1, project, command: shown, began: now(), copy: false, end: None, session: None }
+    }
+
+    /// The same, on the project's copy of the work tree if `copy` is set.
+    pub(crate) fn with_copy(self, copy: bool) -> Self {
+        Self { copy, ..self }
     }
 
     /// The same, for an agent with this session.

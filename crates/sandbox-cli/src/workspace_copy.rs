@@ -209,13 +209,18 @@ impl<'a> CopyOfRun<'a> {
         Ok(())
     }
 
+    /// Whether another run uses the copy, so that this one did not begin: see [`finish`](Self::finish).
+    pub(crate) fn is_of_another(&self, is_over: bool) -> bool {
+        !is_over && WorkspaceCopy::is_in_use(&self.dir).unwrap_or_default()
+    }
+
     /// Applies or keeps the changes at the end of the run. `is_over`: its container is gone, and
     /// the sandbox did not fail.
     pub(crate) fn finish(&self, is_over: bool) -> WorkspaceReport {
         let mut report = WorkspaceReport::new(self.mode);
         // Another run uses the copy and decides about its changes; this was already reported as an
         // error.
-        if !is_over && WorkspaceCopy::is_in_use(&self.dir).unwrap_or_default() {
+        if self.is_of_another(is_over) {
             self.printer.message("another run uses the copy: nothing in it was changed");
             return report;
         }

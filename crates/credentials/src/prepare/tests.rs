@@ -56,8 +56,8 @@ fn masked_secret_becomes_a_variable_and_an_entry() {
     assert_ne!(surrogate, TOKEN);
     assert!(surrogate.starts_with("ghp_") && surrogate.len() == TOKEN.len());
     let entries: Vec<_> = prepared.replacements().iter().collect();
-    let expected =
-        Replacement::Masked(MaskedReplacement { value: SecretValue::new(TOKEN), injection: injection() });
+    let (name, value) = ("GH_TOKEN".to_owned(), SecretValue::new(TOKEN));
+    let expected = Replacement::Masked(MaskedReplacement { name, value, injection: injection() });
     assert_eq!(entries, [(surrogate.as_str(), &expected)]);
     assert_eq!(prepared.replacements().clone(), prepared.into_replacements());
 }
@@ -75,6 +75,7 @@ fn signing_credential_becomes_three_variables_and_one_entry() {
     assert_eq!(variables["TOKEN"].len(), 512);
     let entries: Vec<_> = prepared.replacements().iter().collect();
     let expected = Replacement::Signing(SigningReplacement {
+        name: "AWS".to_owned(),
         access_key_id: SecretValue::new(KEY_ID),
         secret_access_key: SecretValue::new(SECRET_KEY),
         surrogate_secret_access_key: variables["KEY"].clone(),

@@ -38,6 +38,7 @@ fn masked_entry_round_trips_without_defaults() {
     let document = masked(|_| ());
     let replacements = read(&document).unwrap();
     let expected = Replacement::Masked(MaskedReplacement {
+        name: String::new(),
         value: SecretValue::new("real"),
         injection: Injection {
             scopes: vec![HostPattern::new("example.com").unwrap()],
@@ -69,9 +70,10 @@ fn options_round_trip() {
 
 #[test]
 fn signing_entry_round_trips() {
-    let document = signing(|_| ());
+    let document = signing(set("name", json!("AWS")));
     let replacements = read(&document).unwrap();
     let expected = Replacement::Signing(SigningReplacement {
+        name: "AWS".to_owned(),
         access_key_id: SecretValue::new("real-id"),
         secret_access_key: SecretValue::new("real-key"),
         surrogate_secret_access_key: "key-surrogate".to_owned(),
@@ -281,12 +283,14 @@ fn secrets() -> impl Strategy<Value = SecretValue> {
 }
 
 fn replacements() -> impl Strategy<Value = Replacement> {
-    let masked = (secrets(), injections())
-        .prop_map(|(value, injection)| Replacement::Masked(MaskedReplacement { value, injection }));
+    let masked = (any::<String>(), secrets(), injections()).prop_map(|(name, value, injection)| {
+        Replacement::Masked(MaskedReplacement { name, value, injection })
+    });
     let token = prop::option::of((secrets(), "[a-z]{1,9}"));
     let signing = (secrets(), secrets(), "[a-z]{0,9}", token, scopes(), any::<bool>()).prop_map(
         |(access_key_id, secret_access_key, surrogate_secret_access_key, session_token, scopes, foreign)| {
             Replacement::Signing(SigningReplacement {
+                name: String::new(),
                 access_key_id,
                 secret_access_key,
                 surrogate_secret_access_key,

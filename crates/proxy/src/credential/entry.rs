@@ -13,6 +13,7 @@ pub(super) const FORMER: usize = 4;
 /// A surrogate, the real value, and where the real value may be sent.
 pub(super) struct Entry {
     index: usize,
+    name: String,
     surrogate: String,
     value: SecretValue,
     /// The former real values, the latest first.
@@ -25,6 +26,7 @@ impl Entry {
     pub(super) fn new(index: usize, surrogate: &str, replacement: &MaskedReplacement) -> Option<Self> {
         (!surrogate.is_empty() && !replacement.value.is_empty()).then(|| Self {
             index,
+            name: replacement.name.clone(),
             surrogate: surrogate.to_owned(),
             value: replacement.value.clone(),
             former: Vec::new(),
@@ -43,6 +45,11 @@ impl Entry {
     /// Its place among all replacements.
     pub(super) fn index(&self) -> usize {
         self.index
+    }
+
+    /// Its name in records.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether requests to `host` may carry it.

@@ -35,11 +35,11 @@ pub(super) enum Division<'a> {
 }
 
 /// A header's value with real credentials in it.
-pub(super) struct Found {
+pub(super) struct Found<'a> {
     /// The value.
     pub(super) value: Vec<u8>,
-    /// How many surrogates were replaced.
-    pub(super) masked: u32,
+    /// The name of each entry whose surrogate was replaced.
+    pub(super) used: Vec<&'a str>,
     /// How many parts of the value were removed.
     pub(super) dropped: u32,
     /// Encoded credentials, as they are sent and as the container has them; only those that a
@@ -48,22 +48,22 @@ pub(super) struct Found {
 }
 
 /// Looks for the surrogates of `entries` in `value`; `None` if there is none.
-pub(super) fn find(value: &[u8], entries: &[&Entry], division: &Division<'_>) -> Option<Found> {
+pub(super) fn find<'a>(value: &[u8], entries: &[&'a Entry], division: &Division<'a>) -> Option<Found<'a>> {
     let lead = value.len() - value.trim_ascii_start().len();
     let text = value.trim_ascii();
     if let Some(entry) = held_as(entries, text) {
-        return Some(Found::one(spliced(value, lead, text.len(), entry.value())));
+        return Some(Found::one(spliced(value, lead, text.len(), entry.value()), entry));
     }
     if let Some((scheme, at, token)) = scheme_and_token(text) {
         if let Some(entry) = held_as(entries, token) {
-            return Some(Found::one(spliced(value, lead + at, token.len(), entry.value())));
+            return Some(Found::one(spliced(value, lead + at, token.len(), entry.value()), entry));
         }
         if scheme.eq_ignore_ascii_case(b"basic")
             && let Some(pair) = basic(token, entries)
         {
             return Some(Found {
                 value: splice(value, lead + at, token.len(), pair.token.as_bytes()),
-                masked: pair.masked,
+                used: pair.used,
                 dropped: 0,
                 sent: pair.sent.into_iter().collect(),
             });
@@ -76,9 +76,13 @@ pub(super) fn find(value: &[u8], entries: &[&Entry], division: &Division<'_>) ->
     }
 }
 
-impl Found {
-    fn one(value: Vec<u8>) -> Self {
-        Self { value, masked: 1, dropped: 0, sent: Vec::new() }
+impl<'a> Found<'a> {
+    fn one(value: Vec<u8>, entry: &'a Entry) -> Self {
+        Self { used: vec![entry.name()], ..Self::none(value) }
+    }
+
+    fn none(value: Vec<u8>) -> Self {
+        Self { value, used: Vec::new(), dropped: 0, sent: Vec::new() }
     }
 }
 
@@ -103,13 +107,13 @@ fn is_name_byte(byte: u8) -> bool {
 }
 
 /// The token of a `Basic` pair with real values.
-struct Pair {
+struct Pair<'a> {
     token: String,
-    masked: u32,
+    used: Vec<&'a str>,
     sent: Option<(SecretValue, String)>,
 }
 
-fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
+fn basic<'a>(token: &[u8], entries: &[&'a Entry]) -> Option<Pair<'a>> {
     let pair = LENIENT.decode(token).ok()?;
     let colon = pair.iter().position(|byte| *byte == b':')?;
     let (user, password) = (pair.get(..colon)?, pair.get(colon + 1..)?);
@@ -119,7 +123,7 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
     };
     let (for_user, for_password) = (matching(user, password), matching(password, user));
     let replaced = [for_user, for_password];
-    let masked = u32::try_from(replaced.iter().flatten().count()).unwrap_or(u32::MAX);
+    let names = replaced.into_iter().flatten().map(Entry::name).collect();
     let not_ours = match replaced {
         [Some(_), Some(_)] => 0,
         [Some(_), None] => password.len(),
@@ -141,15 +145,15 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
         .then(|| String::from_utf8(token.to_vec()).ok())
         .flatten()
         .map(|held| (SecretValue::new(real_token.clone()), held));
-    Some(Pair { token: real_token, masked, sent })
+    Some(Pair { token: real_token, used: names, sent })
 }
 
 /// Cookies, each a separate credential. Other cookies with the name of a replaced one are removed:
 /// it is unknown which one a server takes.
-fn cookies(value: &[u8], entries: &[&Entry]) -> Option<Found> {
+fn cookies<'a>(value: &[u8], entries: &[&'a Entry]) -> Option<Found<'a>> {
     let cookies: Vec<&[u8]> = value.split(|byte| *byte == b';').collect();
-    let replaced: Vec<Option<Vec<u8>>> = cookies.iter().map(|cookie| real_cookie(cookie, entries)).collect();
-    let mut found = Found { masked: 0, ..Found::one(Vec::new()) };
+    let replaced: Vec<_> = cookies.iter().map(|cookie| real_cookie(cookie, entries)).collect();
+    let mut found = Found::none(Vec::new());
     let mut names: Vec<&[u8]> = Vec::new();
     for (cookie, _) in cookies.iter().zip(&replaced).filter(|(_, real)| real.is_some()) {
         names.push(cookie_name(cookie));
@@ -160,9 +164,9 @@ fn cookies(value: &[u8], entries: &[&Entry]) -> Option<Found> {
         let name = cookie_name(cookie);
         let is = |other: &&[u8]| other.eq_ignore_ascii_case(name);
         match real {
-            Some(real) if !done.iter().any(is) => {
+            Some((real, entry)) if !done.iter().any(is) => {
                 done.push(name);
-                found.masked += 1;
+                found.used.push(entry.name());
                 kept.push(real);
             }
             None if !names.iter().any(is) => kept.push(cookie),
@@ -170,7 +174,7 @@ fn cookies(value: &[u8], entries: &[&Entry]) -> Option<Found> {
         }
     }
     found.value = kept.join(&b';').trim_ascii_start().to_vec();
-    (found.masked > 0).then_some(found)
+    (!found.used.is_empty()).then_some(found)
 }
 
 fn cookie_name(cookie: &[u8]) -> &[u8] {
@@ -178,8 +182,8 @@ fn cookie_name(cookie: &[u8]) -> &[u8] {
     cookie.get(..end).unwrap_or_default().trim_ascii()
 }
 
-/// `name=SURROGATE` with the real value; the value may be in double quotes.
-fn real_cookie(cookie: &[u8], entries: &[&Entry]) -> Option<Vec<u8>> {
+/// `name=SURROGATE` with the real value, and its entry; the value may be in double quotes.
+fn real_cookie<'a>(cookie: &[u8], entries: &[&'a Entry]) -> Option<(Vec<u8>, &'a Entry)> {
     let start = cookie.iter().position(|byte| *byte == b'=')? + 1;
     let value = cookie.get(start..)?;
     let lead = value.len() - value.trim_ascii_start().len();
@@ -187,12 +191,12 @@ fn real_cookie(cookie: &[u8], entries: &[&Entry]) -> Option<Vec<u8>> {
     let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
     let (quote, credential) = bare.map_or((0, value), |bare| (1, bare));
     let entry = held_as(entries, credential)?;
-    Some(spliced(cookie, start + lead + quote, credential.len(), entry.value()))
+    Some((spliced(cookie, start + lead + quote, credential.len(), entry.value()), entry))
 }
 
 /// A comma-separated list, each part a separate credential.
-fn list(value: &[u8], entries: &[&Entry]) -> Option<Found> {
-    let mut found = Found { masked: 0, ..Found::one(Vec::new()) };
+fn list<'a>(value: &[u8], entries: &[&'a Entry]) -> Option<Found<'a>> {
+    let mut found = Found::none(Vec::new());
     let parts: Vec<Vec<u8>> = value
         .split(|byte| *byte == b',')
         .map(|part| {
@@ -201,12 +205,12 @@ fn list(value: &[u8], entries: &[&Entry]) -> Option<Found> {
             let Some(entry) = held_as(entries, credential) else {
                 return part.to_vec();
             };
-            found.masked += 1;
+            found.used.push(entry.name());
             spliced(part, lead, credential.len(), entry.value())
         })
         .collect();
     found.value = parts.join(&b',');
-    (found.masked > 0).then_some(found)
+    (!found.used.is_empty()).then_some(found)
 }
 
 /// `text` with a real value in place of `length` bytes from `start`.

@@ -44,6 +44,11 @@ impl Key {
         self.index
     }
 
+    /// Its name in records.
+    pub(super) fn name(&self) -> &str {
+        &self.replacement.name
+    }
+
     /// Whether requests to `host` are signed with it.
     pub(super) fn is_for(&self, host: &HostName) -> bool {
         self.replacement.scopes.iter().any(|scope| scope.matches(host))

@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) body: BodyPlan,
     /// The number of surrogates that were replaced, including a recomputed signature.
     pub(crate) masked: u32,
+    /// The names of these credentials, each once.
+    pub(crate) credentials: Vec<String>,
     /// The number of header lines, cookies and signatures that were removed.
     pub(crate) dropped: u32,
     /// The region that the request was signed for.
@@ -67,6 +69,7 @@ impl Plan {
             target: None,
             body: BodyPlan::Pass,
             masked: 0,
+            credentials: Vec::new(),
             dropped: 0,
             region: None,
             scrub: None,

@@ -16,12 +16,12 @@ use crate::headers::is_same;
 const MOST_SENT: usize = 2048;
 
 /// Headers with real values in them.
-pub(super) struct Replaced {
+pub(super) struct Replaced<'a> {
     pub(super) headers: HeaderMap,
     /// The headers in which something was replaced.
     pub(super) names: Vec<HeaderName>,
-    /// The number of surrogates that were replaced.
-    pub(super) masked: u32,
+    /// See [`super::find::Found::used`].
+    pub(super) used: Vec<&'a str>,
     /// The number of other lines and parts of these headers, which were removed.
     pub(super) dropped: u32,
     /// See [`super::find::Found::sent`].
@@ -31,9 +31,14 @@ pub(super) struct Replaced {
 /// Replaces the surrogates in headers. Of a header in which something was replaced, only that line
 /// is kept: the first, if there are several. Encoded credentials beyond [`MOST_SENT`] count as
 /// foreign.
-pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced, CredentialError> {
-    let mut replaced =
-        Replaced { headers: HeaderMap::new(), names: Vec::new(), masked: 0, dropped: 0, sent: Vec::new() };
+pub(super) fn replace<'a>(headers: HeaderMap, scope: &Scope<'a>) -> Result<Replaced<'a>, CredentialError> {
+    let mut replaced = Replaced {
+        headers: HeaderMap::new(),
+        names: Vec::new(),
+        used: Vec::new(),
+        dropped: 0,
+        sent: Vec::new(),
+    };
     let headers = if scope.carried_by(&COOKIE).is_empty() { headers } else { with_one_cookie_line(headers) };
     let mut real = HashMap::new();
     for name in headers.keys() {
@@ -52,7 +57,7 @@ pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced,
             continue;
         }
         let others = headers.get_all(name).iter().count() - 1;
-        replaced.masked += found.masked;
+        replaced.used.extend(found.used);
         replaced.dropped += found.dropped + u32::try_from(others).unwrap_or(u32::MAX);
         replaced.sent.extend(found.sent);
         replaced.names.push(name.clone());

@@ -1,5 +1,6 @@
 //! All credentials of a task, ready to be put into requests.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,12 +101,11 @@ impl Vault {
     fn plan_in(&self, scope: &Scope<'_>, wire: Wire<'_>) -> Result<Plan, CredentialError> {
         let replaced = replace(wire.headers, scope)?;
         let mut plan = Plan {
-            masked: replaced.masked,
             dropped: replaced.dropped,
             no_trailers: scope.named(),
             ..Plan::untouched(HeaderMap::new())
         };
-        let mut headers = replaced.headers;
+        let (mut headers, mut used) = (replaced.headers, replaced.used);
         let claimed = claim(&headers, wire.target, scope)?;
         if let Claimed::Foreign(claim) = &claimed {
             let (left, target) = without_signature(claim.as_ref(), &headers, wire.target);
@@ -129,7 +129,7 @@ impl Vault {
                 self.clock_skew.look(wire.host, signed, wire.now, lasting)
             }));
             plan.region = claim.region().map(ToOwned::to_owned);
-            plan.masked += 1;
+            used.push(key.name());
             let request = Request {
                 method: wire.method,
                 host: wire.host.as_str(),
@@ -138,6 +138,9 @@ impl Vault {
             };
             (plan.headers, plan.target, plan.body) = sign(claim, key, request)?;
         }
+        plan.masked = u32::try_from(used.len()).unwrap_or(u32::MAX);
+        let used: BTreeSet<&str> = used.into_iter().filter(|name| !name.is_empty()).collect();
+        plan.credentials = used.into_iter().map(str::to_owned).collect();
         Ok(plan)
     }
 

@@ -65,6 +65,7 @@ pub(super) static VAULT: LazyLock<Vault> = LazyLock::new(|| {
 /// The signing key alone.
 pub(super) fn key() -> SigningReplacement {
     SigningReplacement {
+        name: String::new(),
         access_key_id: SecretValue::new(KEY_ID),
         secret_access_key: SecretValue::new(SECRET_KEY),
         surrogate_secret_access_key: "secret-SURROGATE".to_owned(),

@@ -161,8 +161,11 @@ impl Exchange {
         self.announcement = Some(announcement.abort_handle());
     }
 
-    /// Records what happened to its credentials.
-    pub(super) fn planned(&mut self, plan: &Plan) {
+    /// Records what happened to its credentials; their names only if `log` has room for them.
+    pub(super) fn planned(&mut self, plan: &Plan, log: &LogBudget) {
+        if log.take_names(&plan.credentials) {
+            self.record.credentials.clone_from(&plan.credentials);
+        }
         self.record.masked = plan.masked;
         self.record.dropped = plan.dropped;
         self.record.region.clone_from(&plan.region);

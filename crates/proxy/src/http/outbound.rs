@@ -154,7 +154,7 @@ pub(super) async fn prepare(
             Upload::buffered(body, counter, no_trailers)
         }
     };
-    exchange.planned(&plan);
+    exchange.planned(&plan, &client.shared.log);
     let service = client.service(permit.host()).map_err(Unprepared::Refused)?.map(Arc::as_ref);
     let outgoing =
         Outgoing::new(permit, parts, plan.headers, plan.target.as_deref(), service).ok_or_else(unsendable)?;

@@ -106,6 +106,7 @@ async fn surrogate_becomes_the_real_value_over_every_pair_of_protocols() {
             let (got, record) = fixture.ask(version, "a.example", &headers).await;
             assert_eq!(got, [format!("authorization: Bearer {REAL}"), "x-a: 1".to_owned()]);
             assert_eq!((record.masked, record.dropped, record.scrubbed), (1, 0, 0));
+            assert_eq!(record.credentials, ["TOKEN"]);
             assert_eq!((record.target.as_str(), record.region), ("/x?q=1", None));
         }
         fixture.proxy.stop().await;
@@ -142,6 +143,7 @@ async fn foreign_credentials_are_removed() {
             assert_held!(!upstream_got.concat().contains("attacker"), "{headers:?}: {upstream_got:?}");
             assert_eq!(upstream_got, got, "{headers:?}");
             assert_eq!((record.masked, record.dropped), counts, "{headers:?}");
+            assert_eq!(record.credentials.len(), counts.0 as usize, "{headers:?}");
         }
     }
     fixture.proxy.stop().await;

@@ -126,6 +126,7 @@ async fn request_is_signed_with_the_real_key() {
         assert!(got.contains(&format!("x-amz-security-token: {SESSION}\n")), "{got}");
         let record = fixture.proxy.request().await;
         assert_eq!((record.masked, record.dropped), (1, 0));
+        assert_eq!(record.credentials, ["aws"]);
         assert_eq!((record.target.as_str(), record.region.as_deref()), ("/x?q=1", Some("eu-west-1")));
         fixture.proxy.stop().await;
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use allowlist::Preset;
+use allowlist::{HostPattern, LearnStep, Preset};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::task::preset;
@@ -20,7 +20,7 @@ pub(crate) enum AllowlistCommand {
     /// Explain why a URL is allowed or blocked, or which requests of a run were refused and which
     /// rules to add
     Why(WhyArgs),
-    /// Add the rules that a run would have needed
+    /// Add the rules that runs would have needed
     Learn(LearnArgs),
     /// Add rules that let the image's pip, npm, cargo, go, maven and apt fetch packages
     Packages(PackagesArgs),
@@ -111,10 +111,12 @@ pub(crate) struct WhyArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Derives the smallest rules that allow the run's recorded requests, with or without --audit; no \
-network access is needed. Many paths in one folder become one rule, which states their number; \
-requests with a body, hosts that get credentials and APIs of models keep their exact paths. Review \
-blocked requests before you agree. No rules are derived for IP addresses, metadata services, \
+Derives the smallest rules that allow the runs' recorded requests, with or without --audit; no \
+network access is needed. Many paths in one folder become one rule, unless --exact; with --host, all \
+paths of a host do. Such a rule names this step and the number of paths, and allows only GET and \
+HEAD: requests with a body, hosts that get credentials and APIs of models keep their exact paths. \
+Review blocked requests before you agree. Hosts whose names look generated or imitate a known host, and unusual \
+numbers of new hosts, are listed but get no rules, except with --with. No rules are derived for IP addresses, metadata services, \
 pushes, and requests that were refused for reasons other than a missing rule.
 
 Example:
@@ -124,15 +126,34 @@ pub(crate) struct LearnArgs {
     /// Allowlist file to add to [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
+    /// Derive rules without wildcards, one for each path and query
+    #[arg(long)]
+    exact: bool,
+    /// Derive one rule for GET and HEAD of all paths of a host
+    #[arg(long, conflicts_with = "exact")]
+    host: bool,
+    /// Also add rules for this host, however doubtful; may have wildcards, may be repeated
+    #[arg(long, value_name = "HOST", value_parser = HostPattern::new)]
+    pub(crate) with: Vec<HostPattern>,
     /// Write the rules without asking; note that the task chose its requests
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// Run to learn from [default: this project's newest]
+    /// Runs to learn from [default: this project's newest]
     #[arg(value_name = "RUN")]
-    pub(crate) run: Option<String>,
+    pub(crate) runs: Vec<String>,
+}
+
+impl LearnArgs {
+    pub(crate) fn step(&self) -> LearnStep {
+        match self {
+            Self { exact: true, .. } => LearnStep::Exact,
+            Self { host: true, .. } => LearnStep::Host,
+            _ => LearnStep::Folder,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -142,11 +163,8 @@ depends on a request's body, it counts as allowed.
 
 Exit codes: 0 no verdict changes, 1 a verdict changes.")]
 pub(crate) struct SimulateArgs {
-    /// Run to check [default: this project's newest]
-    #[arg(long, value_name = "ID", conflicts_with = "all")]
-    pub(crate) run: Option<String>,
-    /// Check all stored runs of this project
-    #[arg(long)]
+    /// Check all stored runs of this project; those without a network log are skipped
+    #[arg(long, conflicts_with = "runs")]
     pub(crate) all: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
@@ -154,6 +172,9 @@ pub(crate) struct SimulateArgs {
     /// Allowlist file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Runs to check [default: this project's newest]
+    #[arg(value_name = "RUN")]
+    pub(crate) runs: Vec<String>,
 }
 
 #[derive(Debug, Args)]

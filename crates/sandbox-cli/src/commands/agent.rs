@@ -334,7 +334,7 @@ async fn attempt(
     let (settings, printer) = (context.settings, context.printer);
     let (task, prompt) = prepared(context, agent, settings.env.clone()).await?;
     let name = agent.agent.name();
-    let record = RunRecord::begin(&settings.root, &["agent".to_owned(), name.to_owned()]);
+    let record = context.record(&["agent".to_owned(), name.to_owned()]);
     let record = record.with_session(name, agent.session.dir(), &agent.session.context);
     record.with_prompt(agent.prompt.as_deref()).write(context.folder())?;
     if let Some(owner) = Owner::of_this_process() {

@@ -1,11 +1,11 @@
 //! `diff`: shows a task's changes in its copy of the work tree.
 
-use sandbox::workspace::{Change, ChangeKind, EntryKind, GitChanges, WorkspaceCopy};
+use sandbox::workspace::{Change, ChangeKind, EntryKind, GitChanges, Withheld, WorkspaceCopy};
 use serde::Serialize;
 use similar::TextDiff;
 
 use crate::args::{DiffArgs, Output};
-use crate::change_report::{ChangeReport, line, reports};
+use crate::change_report::{ChangeReport, hint, line, reports};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::{coming, staying};
@@ -36,8 +36,8 @@ pub(crate) fn diff(
         return Ok(ExitStatus::Success);
     }
     for change in &changes {
-        let shown = if args.patch { patch(&copy, change, LARGEST_TEXT)? } else { None };
-        if !printer.line(shown.unwrap_or_else(|| line(change))) {
+        let shown = if args.patch { described(&copy, change, LARGEST_TEXT)? } else { line(change) };
+        if !printer.line(shown) {
             return Ok(ExitStatus::Success);
         }
     }
@@ -49,9 +49,15 @@ pub(crate) fn diff(
     Ok(ExitStatus::Success)
 }
 
-/// A change, with a patch of a text file of at most `largest` bytes.
+/// A change with its reason for being withheld, and the patch of a text file of at most `largest` bytes.
 pub(super) fn described(copy: &WorkspaceCopy, change: &Change, largest: u64) -> Result<String, Failure> {
-    Ok(patch(copy, change, largest)?.unwrap_or_else(|| line(change)))
+    Ok(with_patch(line(change), change.withheld, patch(copy, change, largest)?))
+}
+
+/// A patch states neither that a change is withheld nor that the host changed the same path.
+fn with_patch(line: String, withheld: Option<Withheld>, patch: Option<String>) -> String {
+    let hint = withheld.map(|withheld| format!("   hint: {}", hint(withheld)));
+    [Some(line), hint, patch].into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 /// The message if there is no copy.
@@ -95,4 +101,22 @@ fn json(changes: &[Change], git: &GitChanges) -> String {
     let report = DiffReport { version: 2, changes: reports(changes), git };
     // Serializing texts and numbers cannot fail.
     serde_json::to_string(&report).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patch_of_a_withheld_file_follows_its_path_reason_and_hint() {
+        let line = || "A  .envrc (withheld: protected)".to_owned();
+        let patch = || Some("--- /dev/null\n+++ b/.envrc".to_owned());
+        let shown = with_patch(line(), Some(Withheld::Protected), patch());
+        let hint =
+            "   hint: host tools execute or obey it; review it, then `sandbox apply --include-protected`";
+        assert_eq!(shown, format!("{}\n{hint}\n--- /dev/null\n+++ b/.envrc", line()));
+        assert_eq!(with_patch(line(), Some(Withheld::Protected), None), format!("{}\n{hint}", line()));
+        assert_eq!(with_patch("M  a".to_owned(), None, patch()), "M  a\n--- /dev/null\n+++ b/.envrc");
+        assert_eq!(with_patch("M  a".to_owned(), None, None), "M  a");
+    }
 }

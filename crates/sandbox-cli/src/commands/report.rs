@@ -1,15 +1,15 @@
-//! `report`: a run as an HTML page.
+//! `report`: a run as an HTML page, or as JSON.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbox::network::NetworkLog;
 use sandbox::workspace::WorkspaceCopy;
 use sandbox_files::Replacement;
 
-use crate::args::ReportArgs;
+use crate::args::{Output, ReportArgs};
+use crate::change_report::reports;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::git_report::{coming, staying};
 use crate::printer::Printer;
 use crate::run_folder;
 use crate::run_record::RunRecord;
@@ -20,14 +20,14 @@ use super::diff;
 mod content;
 mod page;
 
-use content::Report;
+use content::{Report, ShownChange};
 
-/// The number of changes shown; `sandbox diff` shows all.
+/// The number of changes shown, and of those of git; `sandbox diff` shows all.
 const MOST_CHANGES: usize = 200;
 /// The maximum size of a text file whose changes are shown, in bytes.
 const LARGEST_TEXT: u64 = 128 << 10;
 
-/// Writes the page and prints its path.
+/// Writes the page and prints its path, or prints the JSON.
 pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
     let folder = run_folder::find(&project.logs(), args.run.as_deref())?;
     let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -36,16 +36,20 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
     let policy = project.read_allowlist(&project.allowlist_path())?.unwrap_or_default();
     report.read_log(&NetworkLog::new(&folder), &policy)?;
     report.read_session(&project.resolver)?;
-    if let Some(copy) = WorkspaceCopy::open(project.copy_dir())? {
+    report.no_changes = not_in_copy(&folder, report.record.as_ref());
+    if let (None, Some(copy)) = (&report.no_changes, WorkspaceCopy::open(project.copy_dir())?) {
         let protection = project.protection(false);
         let (changes, git) = copy.waiting(&protection)?;
-        for change in changes.iter().take(MOST_CHANGES) {
-            report.changes.push(page::cut(&diff::described(&copy, change, LARGEST_TEXT)?));
+        for (change, facts) in changes.iter().zip(reports(&changes)).take(MOST_CHANGES) {
+            let text = page::cut(&diff::described(&copy, change, LARGEST_TEXT)?);
+            report.changes.push(ShownChange { facts, text });
         }
         report.more_changes = changes.len().saturating_sub(MOST_CHANGES);
-        let git = git?;
-        let lines = coming(&git).into_iter().chain(staying(&git));
-        report.changes.extend(lines.take(MOST_CHANGES).map(|line| page::cut(&line)));
+        report.git = git?;
+    }
+    if args.output == Output::Json {
+        printer.line(content::json(&report));
+        return Ok(ExitStatus::Success);
     }
     let page = page::page(&report);
     let written = match args.file {
@@ -59,6 +63,22 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
     };
     printer.line(written.display());
     Ok(ExitStatus::Success)
+}
+
+/// Why the project's copy does not show the changes of the run in `folder`, if it does not.
+fn not_in_copy(folder: &Path, record: Option<&RunRecord>) -> Option<String> {
+    if !record.is_some_and(|record| record.copy) {
+        let reason = "The record of this run names no copy of the work tree: the run worked on the work tree \
+                      itself or on none, or an older version of the sandbox wrote the record.";
+        return Some(reason.to_owned());
+    }
+    let all = run_folder::folders(folder.parent().unwrap_or(folder));
+    let later = all.iter().rev().take_while(|other| *other != folder);
+    let later = { later }.find(|other| RunRecord::read(other).is_some_and(|record| record.copy))?;
+    let later = run_folder::id_of(later);
+    Some(format!(
+        "A later run, {later}, worked on the same copy: its report shows the changes that wait there."
+    ))
 }
 
 /// Writes the page to the user's file, replacing an existing one and never following a link.

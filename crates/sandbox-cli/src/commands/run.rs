@@ -19,7 +19,6 @@ use crate::owner::{Frame, Owner};
 use crate::printer::Printer;
 use crate::questions::{Asking, Board};
 use crate::run_context::{Executed, RunContext};
-use crate::run_record::RunRecord;
 use crate::settings::TaskSettings;
 use crate::tamper_report;
 use crate::terminal::{self, Filter};
@@ -76,7 +75,7 @@ async fn execute(
 ) -> Result<Executed<()>, Failure> {
     let (settings, printer) = (context.settings, context.printer);
     let program = command.first().cloned().unwrap_or_default();
-    RunRecord::begin(&settings.root, &command).write(context.folder())?;
+    context.record(&command).write(context.folder())?;
     let mut env = settings.env.clone();
     if let Some((_, kind)) = &streams.terminal
         && !env.variables().contains_key("TERM")

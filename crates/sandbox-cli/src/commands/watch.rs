@@ -33,6 +33,7 @@ mod view;
 mod work;
 
 use feed::{News, feed};
+pub(super) use run::Totals;
 use state::{Effect, Order, State};
 use work::{in_words, perform};
 

@@ -97,8 +97,7 @@ async fn package_clients_work_with_rules_learnt_from_an_audit() {
 
     let installed = clients.run(&[], INSTALL);
     assert_eq!((installed.code, installed.stdout.as_str()), (Some(0), INSTALLED), "{installed:?}\n{text}");
-    let again = succeed(project.wary(&["allowlist", "learn", "--output", "json"]));
-    let again: Value = serde_json::from_str(&again).expect("JSON");
+    let again = json(project, &["allowlist", "learn", "--output", "json"]);
     assert_eq!(again["rules"], Value::Array(Vec::new()), "{again}");
 
     // It allows only the observed requests.
@@ -121,11 +120,8 @@ async fn audit_opens_only_public_hosts() {
     // The control for the learnt rules: these requests were made, and refused.
     let log = succeed(project.wary(&["logs", "--blocked"]));
     assert!(log.contains("http://169.254.169.254/latest/ -> 403 [shield: down] [reason: address]"), "{log}");
-    let learnt: Value =
-        serde_json::from_str(&succeed(project.wary(&["allowlist", "learn", "--output", "json", "--yes"])))
-            .expect("JSON");
-    assert_eq!(learnt["rules"].as_array().map(Vec::len), Some(1), "{learnt}");
-    assert_eq!(learnt["rules"][0]["rule"]["host"], "open.test");
+    let learnt = json(project, &["allowlist", "learn", "--output", "json", "--yes"]);
+    assert_eq!(hosts(&learnt), ["open.test"], "{learnt}");
 
     // Without an audit the reason is a missing rule; still no rule is learnt for addresses.
     let plain = clients.run(
@@ -134,12 +130,8 @@ async fn audit_opens_only_public_hosts() {
     );
     assert!(plain.stdout.starts_with("200 403 403 403 "), "{plain:?}");
     assert!(plain.stdout.contains("hello from other.test"), "{plain:?}");
-    let learnt: Value =
-        serde_json::from_str(&succeed(project.wary(&["allowlist", "learn", "--output", "json"])))
-            .expect("JSON");
-    let hosts: Vec<&Value> =
-        learnt["rules"].as_array().expect("a list").iter().map(|rule| &rule["rule"]["host"]).collect();
-    assert_eq!(hosts, ["later.test", "other.test", "private.test"], "{learnt}");
+    let learnt = json(project, &["allowlist", "learn", "--output", "json"]);
+    assert_eq!(hosts(&learnt), ["later.test", "other.test", "private.test"], "{learnt}");
     let left_out: Vec<&str> = learnt["left_out"]
         .as_array()
         .expect("a list")
@@ -160,6 +152,74 @@ async fn audit_opens_only_public_hosts() {
     assert!(simulated.stdout.contains("now allowed 1 x GET https://later.test/a"), "{simulated:?}");
     assert!(simulated.stdout.contains("now BLOCKED 1 x GET https://open.test/"), "{simulated:?}");
     assert_nothing_left(prefix).await;
+}
+
+/// A task chooses the names in its log.
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_names_in_a_log_get_rules_only_if_the_user_names_them() {
+    let prefix = "e2e-cli-hostile-log";
+    let clients = Clients::new(prefix);
+    let project = &clients.project;
+    let policy = project.path().join(".sandbox/network-allowlist.yaml");
+    let text = || fs::read_to_string(&policy).expect("a policy");
+    let urls = "{ seq 300 | sed 's|.*|x&.flood.test|'; printf '%s\\n' xn--bcher-kva.test api.githud.com first.test; } \
+                | sed 's|.*|url=http://&/\\noutput=/dev/null|' > /tmp/urls; curl -s -w '%{http_code}\\n' -K /tmp/urls | sort | uniq -c";
+    let flooded = clients.run(&[], urls);
+    assert_eq!(flooded.stdout.trim(), "303 403", "{flooded:?}");
+    let second = clients.run(&[], "curl -s -o /dev/null -w '%{http_code}' http://later.test/");
+    assert_eq!(second.stdout, "403", "{second:?}");
+
+    // Without a name, the newest run counts; its folder's name and that of the other follow.
+    let newest = json(project, &["allowlist", "learn", "--output", "json"]);
+    assert_eq!(hosts(&newest), ["later.test"], "{newest}");
+    project.write("next.yaml", "domains: [first.test, later.test]\n");
+    let simulated = Ended::from(
+        project
+            .wary(&["allowlist", "simulate", "--all", "--output", "json", "next.yaml"])
+            .output()
+            .expect("the command"),
+    );
+    let simulated: Value = serde_json::from_str(&simulated.stdout).expect("JSON");
+    let runs: Vec<&str> = simulated["changes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|change| change["run"].as_str())
+        .collect();
+    let [first, later] = runs[..] else { panic!("{simulated}") };
+    let one = Ended::from(
+        project.wary(&["allowlist", "simulate", "next.yaml", first]).output().expect("the command"),
+    );
+    assert_eq!(one.stdout.lines().count(), 1, "{one:?}");
+
+    let learn = ["allowlist", "learn", "--yes", first, later];
+    let shown = Ended::from(project.wary(&learn).output().expect("the sandbox command"));
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(shown.stderr.contains(" and 284 more: more than 8 new hosts of one domain"), "{shown:?}");
+    for hostile in ["flood.test", "xn--", "githud"] {
+        assert!(!text().contains(hostile) && !shown.stdout.contains(hostile), "{shown:?}\n{}", text());
+        assert!(shown.stderr.contains(hostile), "{shown:?}");
+    }
+    assert!(text().contains("host: first.test") && text().contains("host: later.test"), "{}", text());
+
+    // The control: rules for the same log, with names from the user.
+    let named = ["--with", "*.flood.test", "--with", "api.githud.com"];
+    let report = json(project, &[&learn[..], &named, &["--output", "json"]].concat());
+    assert_eq!(hosts(&report).len(), 301, "{report}");
+    assert_eq!(report["doubtful"][0]["hosts"][0], "xn--bcher-kva.test", "{report}");
+    assert_eq!(text().matches(".flood.test").count(), 300);
+    assert!(text().contains("api.githud.com") && !text().contains("xn--"), "{}", text());
+    assert_nothing_left(prefix).await;
+}
+
+fn json(project: &Project, arguments: &[&str]) -> Value {
+    serde_json::from_str(&succeed(project.wary(arguments))).expect("JSON")
+}
+
+/// The hosts of the learnt rules.
+fn hosts(learnt: &Value) -> Vec<&str> {
+    let rules = learnt["rules"].as_array().expect("a list");
+    rules.iter().filter_map(|rule| rule.pointer("/rule/host")?.as_str()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,6 +57,12 @@ async fn logs_shows_the_newest_or_the_named_run() {
     let report = project.output(&["report"]);
     let page = std::fs::read_to_string(report.stdout.trim_end()).expect("a page");
     assert!(page.contains("<code>GET https://evil.test/second</code>"), "{page}");
+    let json = project.output(&["report", "--output", "json"]).json();
+    let refusal = (&json["refusals"][0]["url"], &json["refusals"][0]["reason"]);
+    assert_eq!(
+        (&json["version"], refusal),
+        (&1.into(), (&"https://evil.test/second".into(), &"host".into()))
+    );
     // The report replaces a link that a task made, and is not written through it.
     std::os::unix::fs::symlink(
         project.path().join(".sandbox/sandbox.yaml"),

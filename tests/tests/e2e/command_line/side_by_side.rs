@@ -67,6 +67,13 @@ async fn runs_in_work_trees_of_their_own_commit_to_their_branches() {
     let copied = in_sub(&copied);
     let id = copied.stdout.trim_end();
     assert_eq!(in_sub(&["wait", id]).code, Some(0), "{copied:?}");
+    // The report on a run in a work tree is made there, and shows that one's copy.
+    in_sub(&["report", id]).fails(125, "of this project");
+    let mut there = project.wary(&["report", id]);
+    there.current_dir(project.path().join("app.worktrees/two/sub"));
+    let page: Ended = there.output().expect("the sandbox command").into();
+    let page = fs::read_to_string(page.stdout.trim_end()).expect("a page");
+    assert!(page.contains("M  sub/file"), "{page}");
     let changed = in_sub(&["diff", id]);
     assert!(changed.stdout.contains("M  sub/file\n"), "{changed:?}");
     assert!(!in_sub(&["diff"]).stdout.contains("sub/file"));

@@ -38,6 +38,16 @@ async fn work_tree_is_protected_unless_disabled() {
     assert!(project.path().join(".envrc").exists());
 }
 
+/// The id of the project's newest run.
+fn newest(project: &Project) -> String {
+    let here = project.path().canonicalize().expect("the project").display().to_string();
+    let list = project.output(&["ps", "--all", "--output", "json"]).json();
+    let text = |run: &serde_json::Value, key: &str| run.get(key)?.as_str().map(str::to_owned);
+    let runs = list.get("runs").and_then(serde_json::Value::as_array).expect("a list");
+    let run = runs.iter().rev().find(|run| text(run, "project").as_ref() == Some(&here));
+    text(run.expect("a run"), "id").expect("an id")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn copy_is_shown_applied_and_discarded() {
     let project = Project::new();
@@ -52,6 +62,14 @@ async fn copy_is_shown_applied_and_discarded() {
     let patch = project.output(&["diff", "--patch"]).stdout;
     assert!(patch.contains("--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"), "{patch}");
     assert!(patch.contains("--- /dev/null\n+++ b/b\n"), "{patch}");
+    assert!(patch.starts_with("A  .envrc (withheld: protected)\n   hint: host tools execute"), "{patch}");
+    assert!(patch.contains("--- /dev/null\n+++ b/.envrc\n@@ -0,0 +1 @@\n+evil\n"), "{patch}");
+    let report = |arguments: &[&str]| {
+        let written = project.output(&[&["report"], arguments].concat());
+        fs::read_to_string(written.stdout.trim_end()).expect("a page")
+    };
+    let (page, id) = (report(&[]), newest(&project));
+    assert!(page.contains("A  .envrc (withheld: protected)") && page.contains("+two"), "{page}");
     let json = project.output(&["diff", "--output", "json"]).json();
     assert_eq!((&json["version"], &json["changes"][1]["change"]), (&2.into(), &"modified".into()), "{json}");
 
@@ -76,6 +94,9 @@ async fn copy_is_shown_applied_and_discarded() {
         ended.stdout == "evil\n" && ended.stderr.contains("continues with the copy of the last one"),
         "{ended:?}"
     );
+    let page = report(&[&id]);
+    assert!(page.contains("worked on the same copy") && !page.contains("withheld:"), "{page}");
+    assert!(report(&[]).contains("(withheld: protected)"), "the control: it is shown for the later run");
     assert_eq!(project.output(&["discard"]).code, Some(0));
     assert_eq!(fs::read_to_string(project.path().join("a")).expect("a file"), "one\ntwo\n");
     let none = project.output(&["diff"]);

@@ -14,6 +14,7 @@ const SESSION_SURROGATE: &str = "sUrRoGaTe/0918273645+zAyBxC==";
 
 fn signing() -> (&'static str, Replacement) {
     let key = SigningReplacement {
+        name: String::new(),
         access_key_id: SecretValue::new(KEY_ID),
         secret_access_key: SecretValue::new("rEaL/sEcReT+aCcEsS/kEy+0918273645mNbVcXz"),
         surrogate_secret_access_key: "secret-SURROGATE".to_owned(),

@@ -32,8 +32,8 @@ pub(super) fn entry(
         ..Injection::default()
     };
     change(&mut injection);
-    let value = SecretValue::new(real);
-    (surrogate, Replacement::Masked(MaskedReplacement { value, injection }))
+    let (name, value) = (format!("{surrogate}'s name"), SecretValue::new(real));
+    (surrogate, Replacement::Masked(MaskedReplacement { name, value, injection }))
 }
 
 pub(super) fn as_it_is(_: &mut Injection) {}

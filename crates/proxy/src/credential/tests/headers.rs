@@ -194,6 +194,7 @@ fn debug_output_omits_values() {
         [("authorization", "Bearer ghp_SurrogateA"), ("cookie", "a=1"), ("cookie", "s=ghp_SurrogateB")];
     let plan = plan(&entries, &held);
     assert_eq!(plan.masked, 2);
+    assert_eq!(plan.credentials, [SURROGATE, OTHER].map(|name| format!("{name}'s name")));
     for value in plan.headers.values() {
         assert!(value.is_sensitive(), "compression would keep it");
     }

@@ -18,6 +18,7 @@ const ATTACKER: &str = "AKIAATTACKERSOWNKEY0";
 /// A temporary key for `a.example`.
 fn key(surrogate: &'static str, allow_foreign_credentials: bool) -> Entry {
     let replacement = SigningReplacement {
+        name: "AWS".to_owned(),
         access_key_id: SecretValue::new(REAL_ID),
         secret_access_key: SecretValue::new("the real key"),
         surrogate_secret_access_key: "the surrogate of the key".to_owned(),

@@ -13,6 +13,7 @@ pub(super) const SURROGATE_TOKEN: &str = "SurrogateToken0123456789";
 /// A real key.
 pub(super) fn real_key(id: &str, secret: &str, token: Option<&str>) -> SigningReplacement {
     SigningReplacement {
+        name: String::new(),
         access_key_id: SecretValue::new(id),
         secret_access_key: SecretValue::new(secret),
         surrogate_secret_access_key: "surrogate-secret".to_owned(),

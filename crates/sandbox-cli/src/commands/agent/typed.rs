@@ -10,7 +10,6 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::owner::Owner;
 use crate::run_context::{Executed, RunContext};
-use crate::run_record::RunRecord;
 use crate::terminal;
 
 use super::report::no_program;
@@ -55,7 +54,7 @@ async fn attempt(
     }
     let (task, prompt) = prepared(context, agent, env).await?;
     let name = agent.agent.name();
-    let record = RunRecord::begin(&settings.root, &["agent".to_owned(), name.to_owned()]);
+    let record = context.record(&["agent".to_owned(), name.to_owned()]);
     record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
     let closed = Notify::new();
     let execution = task.interact(prompt, size, input()?);

@@ -1,8 +1,9 @@
 //! `allowlist learn`: the rules that a run would have needed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use allowlist::{HostPattern, Learnt, LearntRule, LeftOut, PolicyText, Rule};
+use allowlist::{Doubt, HostPattern, LearnStep, Learnt, LearntRule, LeftOut, PolicyText, Rule};
 use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
@@ -16,6 +17,9 @@ use crate::printer::{Printer, sanitize, sanitize_name};
 use crate::run_folder;
 use crate::settings::{PolicyFile, Project};
 
+/// The maximum number of requests, and of hosts, that are shown for a reason not to add a rule.
+const MOST_SHOWN: usize = 16;
+
 /// Shows the rules, and writes them if the user agrees.
 pub(super) fn learn(
     args: &LearnArgs,
@@ -23,18 +27,20 @@ pub(super) fn learn(
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let folder = run_folder::find(&project.logs(), args.run.as_deref())?;
-    let logged = requests::of_run(&folder, printer)?;
+    let folders = run_folder::find_each(&project.logs(), &args.runs)?;
+    let logged = requests::of_runs(&folders, printer)?;
     let file = project.extended_policy_file(args.allowlist.as_deref(), environment)?;
     let (up_to_rules, others): (Vec<_>, Vec<_>) =
         logged.into_iter().partition(requests::Logged::is_up_to_rules);
     let narrow: Vec<HostPattern> =
         project.credentials().scopes().flat_map(|(_, _, scopes)| scopes).cloned().collect();
-    let learnt = file.policy().learn(up_to_rules.into_iter().map(|logged| logged.asked), &narrow);
+    let mut learnt =
+        file.policy().learn_up_to(args.step(), up_to_rules.into_iter().map(|logged| logged.asked), &narrow);
+    let doubtful = learnt.remove_doubtful(file.policy(), &args.with);
     let rules: Vec<Rule> = learnt.rules.iter().map(|learnt| learnt.rule.clone()).collect();
     let changed = file.text().with(&rules).map_err(|error| Failure::new(error.to_string()))?;
     if args.output == Output::Text {
-        show(&learnt, &file, &changed, printer);
+        show(&learnt, &doubtful, &file, &changed, printer);
         let refused: u64 = others.iter().map(|logged| logged.asked.count).sum();
         if refused > 0 {
             printer.message(format_args!("{refused} requests were refused for reasons that no rule can change; see `sandbox allowlist why`"));
@@ -47,7 +53,7 @@ pub(super) fn learn(
     }
     if args.output == Output::Json {
         // Serializing texts and numbers cannot fail.
-        let report = report(&learnt, &file, written);
+        let report = report(&learnt, &doubtful, &file, written);
         printer.line(serde_json::to_string(&report).unwrap_or_default());
     }
     Ok(ExitStatus::Success)
@@ -70,20 +76,52 @@ pub(super) fn is_wanted(
     printer.agrees(format_args!("Write this to {}?", file.label()))
 }
 
-fn show(learnt: &Learnt, file: &PolicyFile, changed: &PolicyText, printer: Printer) {
-    if learnt.rules.is_empty() {
-        printer.message(format_args!("{} allows all requests of this run", file.label()));
-    } else {
+/// Hosts that get rules only if the user names them.
+type Doubtful = BTreeMap<Doubt, Vec<String>>;
+
+fn show(learnt: &Learnt, doubtful: &Doubtful, file: &PolicyFile, changed: &PolicyText, printer: Printer) {
+    if learnt.rules.is_empty() && doubtful.is_empty() {
+        printer.message(format_args!("{} allows all requests that a rule could allow", file.label()));
+    } else if !learnt.rules.is_empty() {
         show_change(file, changed, printer);
         printer.line("");
         for rule in &learnt.rules {
             printer.line(format_args!("{}  {}", sanitize_name(&rule.rule.to_yaml()), note(rule)));
         }
     }
-    for (asked, why) in &learnt.left_out {
-        let request = sanitize_name(&format!("{} {}", asked.method, asked.url));
-        printer.message(format_args!("left out: {request}: {}", why.as_str()));
+    let left_out = learnt.left_out.iter();
+    show_left_out(
+        left_out.map(|(asked, why)| (format!("{} {}", asked.method, asked.url), why.as_str())),
+        printer,
+    );
+    for line in doubtful.iter().map(|(doubt, hosts)| not_proposed(*doubt, hosts)) {
+        printer.warning(line);
     }
+    if !doubtful.is_empty() {
+        printer
+            .message("after a review, `--with HOST` adds the rules for such hosts; HOST can have wildcards");
+    }
+}
+
+/// Lists requests that get no rule, with the reasons, up to a maximum number.
+pub(super) fn show_left_out<'a>(
+    left_out: impl ExactSizeIterator<Item = (String, &'a str)>,
+    printer: Printer,
+) {
+    let more = left_out.len().saturating_sub(MOST_SHOWN);
+    for (request, why) in left_out.take(MOST_SHOWN) {
+        printer.message(format_args!("left out: {}: {why}", sanitize_name(&request)));
+    }
+    if more > 0 {
+        printer.message(format_args!("left out: {more} more"));
+    }
+}
+
+fn not_proposed(doubt: Doubt, hosts: &[String]) -> String {
+    let shown: Vec<&str> = hosts.iter().take(MOST_SHOWN).map(String::as_str).collect();
+    let more = hosts.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("no rules are proposed for {}{more}: {}", sanitize_name(&shown.join(", ")), doubt.as_str())
 }
 
 /// The number of added rules, as text.
@@ -107,9 +145,13 @@ fn note(learnt: &LearntRule) -> String {
     if learnt.blocked > 0 {
         let _ = write!(note, ", {} of them blocked", learnt.blocked);
     }
-    if let Some(paths) = learnt.generalised_from {
-        let _ = write!(note, ", generalised from {paths} paths");
-    }
+    let LearntRule { step, paths, .. } = learnt;
+    let _ = match step {
+        LearnStep::Exact => write!(note, ", exact"),
+        LearnStep::Query | LearnStep::Folder | LearnStep::Host => {
+            write!(note, ", generalised by {} from {paths} paths", step.as_str())
+        }
+    };
     note
 }
 
@@ -122,6 +164,8 @@ struct Report<'a> {
     written: bool,
     rules: Vec<RuleReport>,
     left_out: Vec<LeftOutReport<'a>>,
+    /// Hosts that get rules only if `--with` names them.
+    doubtful: Vec<DoubtfulReport<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -130,7 +174,10 @@ struct RuleReport {
     rule: Value,
     requests: u64,
     blocked: u64,
-    generalised_from: Option<usize>,
+    /// By what it was generalised: `exact` (not at all), `query`, `folder` or `host`.
+    step: &'static str,
+    /// Number of paths, including queries, that it was generalised from.
+    paths: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -141,7 +188,14 @@ struct LeftOutReport<'a> {
     why: &'static str,
 }
 
-fn report<'a>(learnt: &'a Learnt, file: &'a PolicyFile, written: bool) -> Report<'a> {
+#[derive(Debug, Serialize)]
+struct DoubtfulReport<'a> {
+    why: &'static str,
+    /// Those with the most requests first.
+    hosts: &'a [String],
+}
+
+fn report<'a>(learnt: &'a Learnt, doubtful: &'a Doubtful, file: &'a PolicyFile, written: bool) -> Report<'a> {
     let rules = learnt.rules.iter().map(|learnt| RuleReport {
         rule: match &learnt.rule {
             Rule::Domain(host) => Value::from(host.as_str()),
@@ -149,7 +203,8 @@ fn report<'a>(learnt: &'a Learnt, file: &'a PolicyFile, written: bool) -> Report
         },
         requests: learnt.requests,
         blocked: learnt.blocked,
-        generalised_from: learnt.generalised_from,
+        step: learnt.step.as_str(),
+        paths: learnt.paths,
     });
     let left_out = learnt.left_out.iter().map(|(asked, why): &(_, LeftOut)| LeftOutReport {
         method: &asked.method,
@@ -157,5 +212,29 @@ fn report<'a>(learnt: &'a Learnt, file: &'a PolicyFile, written: bool) -> Report
         count: asked.count,
         why: why.as_str(),
     });
-    Report { version: 1, file: file.label(), written, rules: rules.collect(), left_out: left_out.collect() }
+    let doubtful = doubtful.iter().map(|(doubt, hosts)| DoubtfulReport { why: doubt.as_str(), hosts });
+    Report {
+        version: 1,
+        file: file.label(),
+        written,
+        rules: rules.collect(),
+        left_out: left_out.collect(),
+        doubtful: doubtful.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubtful_hosts_are_a_line_with_samples() {
+        let hosts: Vec<String> = (0..40).map(|at| format!("a{at}.test")).collect();
+        assert_eq!(
+            not_proposed(Doubt::International, &hosts[..2]),
+            "no rules are proposed for a0.test, a1.test: an international name (xn--)"
+        );
+        let line = not_proposed(Doubt::Hosts, &hosts);
+        assert!(line.contains("a15.test and 24 more: ") && !line.contains("a16.test"), "{line}");
+    }
 }

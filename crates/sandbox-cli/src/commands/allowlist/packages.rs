@@ -10,12 +10,12 @@ use allowlist::{LeftOut, Rule};
 use futures_util::StreamExt as _;
 use sandbox::{CommandSpec, Input, Isolation, Network, OutputChunk};
 
-use super::learn::{is_wanted, more_rules, show_change};
+use super::learn::{is_wanted, more_rules, show_change, show_left_out};
 use crate::args::{GlobalArgs, Output, PackageClient, PackagesArgs};
 use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::printer::{Printer, sanitize_name};
+use crate::printer::Printer;
 use crate::run_context::{Executed, RunContext};
 use crate::settings::TrustedProject;
 
@@ -25,8 +25,6 @@ const MOST_BYTES: usize = 16 * 1024;
 /// The maximum number of rules from an answer. A project with more has its own registries, and
 /// knows their hosts.
 const MOST_RULES: usize = 16;
-/// The maximum number of skipped entries that are shown.
-const MOST_LEFT_OUT: usize = 16;
 
 /// Queries the project's image, shows the rules, and writes them if the user agrees.
 pub(crate) async fn packages(
@@ -48,12 +46,7 @@ pub(crate) async fn packages(
     for client in clients.iter().filter(|client| !named.answered.contains(client)) {
         printer.message(format_args!("{client}: not in the image, or without a registry"));
     }
-    for (text, why) in named.left_out.iter().take(MOST_LEFT_OUT) {
-        printer.message(format_args!("left out: {}: {why}", sanitize_name(text)));
-    }
-    if let Some(more @ 1..) = named.left_out.len().checked_sub(MOST_LEFT_OUT) {
-        printer.message(format_args!("left out: {more} more"));
-    }
+    show_left_out(named.left_out.into_iter(), printer);
     if named.answered.contains(&PackageClient::Cargo) {
         printer
             .message("cargo: an index may name another host for crates; `sandbox allowlist learn` adds it");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use allowlist::{Asked, Reason};
 use sandbox::network::NetworkLog;
@@ -34,31 +34,15 @@ impl Logged {
 
 /// The requests of the run with this folder.
 pub(super) fn of_run(folder: &Path, printer: Printer) -> Result<Vec<Logged>, Failure> {
-    let log = NetworkLog::new(folder);
-    let reading = || format!("read the network log `{}`", log.json_path().display());
-    let entries = match log.entries() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let missing = Failure::doing(reading())(error);
-            return Err(missing.with_hint("a run with `network_sandbox: false` has no log"));
-        }
-        opened => opened.map_err(Failure::doing(reading()))?,
-    };
     let mut requests = Requests::default();
-    let mut unreadable = 0_u64;
-    for entry in entries {
-        match entry {
-            Ok(entry) => {
-                if let Event::Request(request) = &entry.event {
-                    requests.add(request, entry.repeated.max(1));
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => unreadable += 1,
-            Err(error) => return Err(Failure::doing(reading())(error)),
-        }
-    }
-    if unreadable > 0 {
-        printer.warning(format_args!("{unreadable} unreadable entries of the log were skipped"));
-    }
+    requests.read(folder, printer)?;
+    Ok(requests.logged)
+}
+
+/// The requests of the runs with these folders, equal ones counted together.
+pub(super) fn of_runs(folders: &[PathBuf], printer: Printer) -> Result<Vec<Logged>, Failure> {
+    let mut requests = Requests::default();
+    folders.iter().try_for_each(|folder| requests.read(folder, printer))?;
     Ok(requests.logged)
 }
 
@@ -70,6 +54,35 @@ struct Requests {
 }
 
 impl Requests {
+    /// Adds the requests of the run with this folder.
+    fn read(&mut self, folder: &Path, printer: Printer) -> Result<(), Failure> {
+        let log = NetworkLog::new(folder);
+        let reading = || format!("read the network log `{}`", log.json_path().display());
+        let entries = match log.entries() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let missing = Failure::doing(reading())(error);
+                return Err(missing.with_hint("a run with `network_sandbox: false` has no log"));
+            }
+            opened => opened.map_err(Failure::doing(reading()))?,
+        };
+        let mut unreadable = 0_u64;
+        for entry in entries {
+            match entry {
+                Ok(entry) => {
+                    if let Event::Request(request) = &entry.event {
+                        self.add(request, entry.repeated.max(1));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => unreadable += 1,
+                Err(error) => return Err(Failure::doing(reading())(error)),
+            }
+        }
+        if unreadable > 0 {
+            printer.warning(format_args!("{unreadable} unreadable entries of the log were skipped"));
+        }
+        Ok(())
+    }
+
     fn add(&mut self, request: &RequestRecord, count: u64) {
         let RequestRecord { method, scheme, host, target, .. } = request;
         let blocked = request.decision == RequestOutcome::Blocked;
@@ -133,6 +146,8 @@ mod tests {
                 ("https://a.test/.evil.test/", 1, true, false, false),
             ]
         );
+        let twice = of_runs(&[run.path().to_owned(), run.path().to_owned()], Printer::new(0, true)).unwrap();
+        assert_eq!(twice.iter().map(|logged| logged.asked.count).collect::<Vec<_>>(), [82, 4, 2, 2]);
         assert!(of_run(Path::new("/no/such/run"), Printer::new(0, true)).unwrap_err().hint().is_some());
     }
 }

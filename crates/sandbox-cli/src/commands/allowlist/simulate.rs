@@ -1,7 +1,5 @@
 //! `allowlist simulate`: the verdicts of another policy on past runs.
 
-use std::path::PathBuf;
-
 use allowlist::Allowlist;
 use serde::Serialize;
 
@@ -23,14 +21,11 @@ pub(super) fn simulate(
     let path = std::path::absolute(&args.file).map_err(Failure::doing("find the current folder"))?;
     let policy = project.read_allowlist(&path)?.ok_or_else(|| project.missing_allowlist(&path))?;
     let logs = project.logs();
-    let folders: Vec<PathBuf> = if args.all {
-        run_folder::ids(&logs).into_iter().map(|id| logs.join(id)).collect()
-    } else {
-        vec![run_folder::find(&logs, args.run.as_deref())?]
-    };
+    let folders =
+        if args.all { run_folder::folders(&logs) } else { run_folder::find_each(&logs, &args.runs)? };
     let mut changes = Vec::new();
     for folder in folders {
-        let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let run = run_folder::id_of(&folder);
         // A run that never had a network has no log.
         if !args.all || sandbox::network::NetworkLog::new(&folder).exists() {
             let logged = requests::of_run(&folder, printer)?;

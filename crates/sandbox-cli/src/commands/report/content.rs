@@ -1,47 +1,61 @@
 //! The content of the report on a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allowlist::{Allowlist, Decision};
 use sandbox::host_path::Resolver;
 use sandbox::network::{LogEntry, NetworkLog};
 use sandbox::network_event::{Event, RequestOutcome, RequestRecord};
 use sandbox::session::{SessionReply, SessionStore};
+use sandbox::workspace::GitChanges;
 use sandbox::{Agent, SandboxError};
+use serde::{Serialize, Serializer};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::change_report::ChangeReport;
 use crate::commands::allowlist::ALLOWLIST;
+use crate::commands::watch::Totals;
 use crate::failure::Failure;
 use crate::run_record::RunRecord;
 
 /// The number of requests listed one by one; the log has all.
 const MOST_REQUESTS: usize = 5_000;
 
+/// The name of a credential of which an older version recorded only the use.
+const UNNAMED: &str = "(not recorded)";
+
 /// The content of the page. Nothing in it is safe to show unescaped.
-#[derive(Debug, Default)]
+///
+/// [`json`] shows all of it; its version rises when a field changes its meaning or is removed.
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) run: String,
     pub(super) project: String,
     pub(super) record: Option<RunRecord>,
+    pub(super) totals: Totals,
     pub(super) hosts: BTreeMap<String, Host>,
+    /// By the name of a masked credential.
+    pub(super) credentials: BTreeMap<String, Credential>,
     /// By method, URL and reason.
+    #[serde(serialize_with = "listed")]
     pub(super) refusals: BTreeMap<[String; 3], Refusal>,
     pub(super) requests: Vec<Row>,
     /// The number of requests that are not listed.
     pub(super) more_requests: u64,
-    /// Log lines that this program cannot parse.
-    pub(super) unread: u64,
     pub(super) replies: Vec<SessionReply>,
     /// Tasks can now write to the session's folder, so its conversation may be forged.
     pub(super) untrusted_session: bool,
-    pub(super) changes: Vec<String>,
+    pub(super) changes: Vec<ShownChange>,
+    /// Why the project's copy does not show them.
+    pub(super) no_changes: Option<String>,
+    pub(super) git: GitChanges,
     /// The number of changes that are not listed.
     pub(super) more_changes: usize,
 }
 
 /// The requests to a host.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Host {
     pub(super) allowed: u64,
     pub(super) blocked: u64,
@@ -50,7 +64,15 @@ pub(super) struct Host {
     pub(super) bytes_down: u64,
 }
 
-#[derive(Debug)]
+/// The use of a masked credential.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Credential {
+    pub(super) hosts: BTreeSet<String>,
+    /// The number of requests that it was put into.
+    pub(super) requests: u64,
+}
+
+#[derive(Debug, Serialize)]
 pub(super) struct Refusal {
     pub(super) count: u64,
     /// How to allow it, if the policy refused it.
@@ -58,10 +80,52 @@ pub(super) struct Refusal {
 }
 
 /// A request, in chronological order.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) time: String,
+    #[serde(flatten)]
     pub(super) request: RequestRecord,
+}
+
+/// A change that waits in the copy.
+#[derive(Debug, Serialize)]
+pub(super) struct ShownChange {
+    #[serde(flatten)]
+    pub(super) facts: ChangeReport,
+    /// Its line, the reason why it is withheld, and its patch.
+    pub(super) text: String,
+}
+
+/// The document of `--output json`.
+pub(super) fn json(report: &Report) -> String {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        version: u32,
+        #[serde(flatten)]
+        report: &'a Report,
+    }
+    // Serializing texts and numbers cannot fail.
+    serde_json::to_string(&Document { version: 1, report }).unwrap_or_default()
+}
+
+fn listed<S: Serializer>(
+    refusals: &BTreeMap<[String; 3], Refusal>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Listed<'a> {
+        method: &'a str,
+        url: &'a str,
+        reason: &'a str,
+        #[serde(flatten)]
+        refusal: &'a Refusal,
+    }
+    serializer.collect_seq(refusals.iter().map(|([method, url, reason], refusal)| Listed {
+        method,
+        url,
+        reason,
+        refusal,
+    }))
 }
 
 impl Report {
@@ -74,7 +138,7 @@ impl Report {
         for entry in log.entries().map_err(Failure::doing(reading()))? {
             match entry {
                 Ok(entry) => self.take(entry, policy),
-                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => self.unread += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => self.totals.unread += 1,
                 Err(error) => return Err(Failure::doing(reading())(error)),
             }
         }
@@ -82,6 +146,7 @@ impl Report {
     }
 
     pub(super) fn take(&mut self, entry: LogEntry, policy: &Allowlist) {
+        self.totals.add(&entry);
         let LogEntry { time, event, repeated, .. } = entry;
         let Event::Request(request) = event else { return };
         let count = repeated.max(1);
@@ -93,6 +158,12 @@ impl Report {
         }
         host.bytes_up += request.bytes_up;
         host.bytes_down += request.bytes_down;
+        let unnamed = (request.masked > 0 && request.credentials.is_empty()).then_some(UNNAMED);
+        for name in request.credentials.iter().map(String::as_str).chain(unnamed) {
+            let credential = self.credentials.entry(name.to_owned()).or_default();
+            credential.hosts.insert(request.host.clone());
+            credential.requests += count;
+        }
         if request.decision == RequestOutcome::Blocked {
             let url = format!("{}://{}{}", request.scheme, request.host, request.target);
             let reason = request.reason.map(|reason| reason.to_string()).unwrap_or_default();

@@ -8,11 +8,16 @@ use sandbox::session::SessionReply;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::MOST_CHANGES;
 use super::content::{Host, Report, Row};
+use crate::git_report::{coming, staying};
 use crate::printer::sanitize;
 
 /// The maximum number of characters of one text.
 const LONGEST: usize = 20_000;
+
+/// The maximum number of hosts that are shown of a credential.
+const MOST_HOSTS: usize = 20;
 
 /// The browser enforces it, regardless of the content.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -54,6 +59,7 @@ pub(super) fn page(report: &Report) -> String {
                 main {
                     (refusals(report))
                     (hosts(report))
+                    (credentials(report))
                     (requests(report))
                     (conversation(report))
                     (changes(report))
@@ -82,6 +88,8 @@ fn facts(report: &Report) -> Markup {
             facts.extend(session.cost.map(|cost| ("Cost", format!("${cost:.4}"))));
         }
     }
+    let tokens = report.totals.tokens.map(|tokens| format!("{} in, {} out", tokens.input, tokens.output));
+    facts.extend(tokens.map(|tokens| ("Tokens", tokens)));
     facts.push((
         "Requests",
         format!(
@@ -93,58 +101,92 @@ fn facts(report: &Report) -> Markup {
     ));
     html! {
         dl { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
-        @if report.unread > 0 {
-            p.note { (report.unread) " entries of the network log have another version and are not shown." }
+        @if report.totals.unread > 0 {
+            p.note { (report.totals.unread) " entries of the network log have another version and are not shown." }
         }
     }
 }
 
+/// A table that scrolls sideways where it is too wide, also by keyboard; `columns` that begin with
+/// `#` hold numbers.
+fn table(caption: &str, columns: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.scroll role="region" aria-label=(caption) tabindex="0" {
+            table {
+                caption { (caption) }
+                thead { tr { @for column in columns {
+                    @let name = column.trim_start_matches('#');
+                    th scope="col" class=[(name != *column).then_some("number")] { (name) }
+                } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+/// A text that scrolls where it is too long, also by keyboard.
+fn text(label: &str, class: &str, text: &Markup) -> Markup {
+    html! { pre class=(class) role="group" aria-label=(label) tabindex="0" { (text) } }
+}
+
 fn refusals(report: &Report) -> Markup {
+    let rows = html! {
+        @for ([method, url, reason], refusal) in &report.refusals {
+            tr {
+                td { code { (shown(method)) " " (shown(url)) } }
+                td.word { (shown(reason)) }
+                td.number { (refusal.count) }
+                td { (refusal.fix.as_deref().map(shown).unwrap_or_default()) }
+            }
+        }
+    };
     html! {
         section {
             h2 { "Blocked" }
             @if report.refusals.is_empty() { p { "Nothing was blocked." } }
-            @else {
-                table {
-                    thead { tr { th { "Request" } th { "Reason" } th.number { "Times" } th { "To allow it" } } }
-                    tbody {
-                        @for ([method, url, reason], refusal) in &report.refusals {
-                            tr {
-                                td { code { (shown(method)) " " (shown(url)) } }
-                                td.word { (shown(reason)) }
-                                td.number { (refusal.count) }
-                                td { (refusal.fix.as_deref().map(shown).unwrap_or_default()) }
-                            }
-                        }
-                    }
-                }
-            }
+            @else { (table("Blocked requests, and how to allow them", &["Request", "Reason", "#Times", "To allow it"], &rows)) }
         }
     }
 }
 
 fn hosts(report: &Report) -> Markup {
+    let rows = html! {
+        @for (name, host) in &report.hosts {
+            tr {
+                th scope="row" { code { (shown(name)) } }
+                td.number { (host.allowed) } td.number { (host.blocked) } td.number { (host.failed) }
+                td.number { (bytes(host.bytes_up)) } td.number { (bytes(host.bytes_down)) }
+            }
+        }
+    };
+    let columns = ["Host", "#Allowed", "#Blocked", "#Failed", "#Sent", "#Received"];
     html! {
         section {
             h2 { "Hosts" }
             @if report.hosts.is_empty() { p { "No requests." } }
-            @else {
-                table {
-                    thead { tr {
-                        th { "Host" } th.number { "Allowed" } th.number { "Blocked" } th.number { "Failed" }
-                        th.number { "Sent" } th.number { "Received" }
-                    } }
-                    tbody {
-                        @for (name, host) in &report.hosts {
-                            tr {
-                                td { code { (shown(name)) } }
-                                td.number { (host.allowed) } td.number { (host.blocked) } td.number { (host.failed) }
-                                td.number { (bytes(host.bytes_up)) } td.number { (bytes(host.bytes_down)) }
-                            }
-                        }
-                    }
+            @else { (table("Requests and bytes by host", &columns, &rows)) }
+        }
+    }
+}
+
+fn credentials(report: &Report) -> Markup {
+    let rows = html! {
+        @for (name, credential) in &report.credentials {
+            tr {
+                th scope="row" { code { (shown(name)) } }
+                td {
+                    @for host in credential.hosts.iter().take(MOST_HOSTS) { code { (shown(host)) } " " }
+                    @if let Some(more @ 1..) = credential.hosts.len().checked_sub(MOST_HOSTS) { "and " (more) " more" }
                 }
+                td.number { (credential.requests) }
             }
+        }
+    };
+    html! {
+        section {
+            h2 { "Masked credentials" }
+            @if report.credentials.is_empty() { p { "None was put into a request." } }
+            @else { (table("Masked credentials that were put into requests", &["Name", "Hosts", "#Requests"], &rows)) }
         }
     }
 }
@@ -167,36 +209,38 @@ fn requests(report: &Report) -> Markup {
     let whole = first.zip(last).map_or(0.0, |(first, last)| (last - first).as_seconds_f64()).max(0.001);
     let bar = |span: &Option<(OffsetDateTime, OffsetDateTime)>| {
         let (begin, end) = (*span)?;
-        let part = |time: time::Duration| 100.0 * time.as_seconds_f64() / whole;
-        Some(format!("margin-left:{:.2}%;width:{:.2}%", part(begin - first?), part(end - begin)))
+        let (after, took) = ((begin - first?).as_seconds_f64(), (end - begin).as_seconds_f64());
+        let style = format!("margin-left:{:.2}%;width:{:.2}%", 100.0 * after / whole, 100.0 * took / whole);
+        Some((style, format!("began after {after:.1} s, took {took:.1} s")))
     };
+    let rows = html! {
+        @for (row, span) in report.requests.iter().zip(&spans) {
+            @let request = &row.request;
+            tr class=(class(request.decision)) {
+                td.word { (shown(row.time.get(11..23).unwrap_or(&row.time))) }
+                td { code {
+                    (shown(&request.method)) " " (request.scheme) "://" (shown(&request.host)) (shown(&request.target))
+                } }
+                td {
+                    (word(request.decision))
+                    @if let Some(status) = request.status { " " (status) }
+                    @if let Some(reason) = request.reason { ", " (reason) }
+                    @if let Some(error) = &request.error { ": " (shown(error)) }
+                }
+                td.number { (request.duration_ms) " ms" }
+                td.bar { @if let Some((style, label)) = bar(span) {
+                    span role="img" aria-label=(label) style=(style) {}
+                } }
+            }
+        }
+    };
+    let columns = ["Ended", "Request", "Result", "#Took", "When"];
     html! {
         section {
             h2 { "Requests" }
             details open {
-                summary { (report.requests.len()) " requests, in the order of their ends" }
-                table {
-                    thead { tr { th { "Ended" } th { "Request" } th { "Result" } th.number { "Took" } th.bar { "When" } } }
-                    tbody {
-                        @for (row, span) in report.requests.iter().zip(&spans) {
-                            @let request = &row.request;
-                            tr class=(class(request.decision)) {
-                                td.word { (shown(row.time.get(11..23).unwrap_or(&row.time))) }
-                                td { code {
-                                    (shown(&request.method)) " " (request.scheme) "://" (shown(&request.host)) (shown(&request.target))
-                                } }
-                                td {
-                                    (word(request.decision))
-                                    @if let Some(status) = request.status { " " (status) }
-                                    @if let Some(reason) = request.reason { ", " (reason) }
-                                    @if let Some(error) = &request.error { ": " (shown(error)) }
-                                }
-                                td.number { (request.duration_ms) " ms" }
-                                td.bar { @if let Some(bar) = bar(span) { span style=(bar) {} } }
-                            }
-                        }
-                    }
-                }
+                summary { (report.requests.len()) " requests" }
+                (table("Requests in the order of their ends", &columns, &rows))
             }
             @if report.more_requests > 0 {
                 p.note { (report.more_requests) " more are in the log: " code { "sandbox logs --run " (shown(&report.run)) } }
@@ -226,7 +270,7 @@ fn turn(reply: &SessionReply) -> Markup {
     html! {
         article {
             h3 { "Prompt" }
-            pre { (shown(&reply.request_text)) }
+            (text("Prompt", "", &html! { (shown(&reply.request_text)) }))
             @for event in &reply.events { (blocks(event)) }
             @if reply.missing.events > 0 {
                 p.note { (reply.missing.events) " more events exceeded the session's limit." }
@@ -239,23 +283,25 @@ fn blocks(event: &StreamEvent) -> Markup {
     let (EventKind::Assistant(message) | EventKind::User(message)) = event.kind() else {
         return html! {};
     };
-    let inner = event.parent_tool_use_id().is_some();
+    let inner = event.parent_tool_use_id().map_or("", |_| "inner");
     html! {
         @for block in &message.content {
             @match block {
                 ContentBlock::Text(text) if matches!(event.kind(), EventKind::Assistant(_)) && !text.trim().is_empty() => {
-                    pre.answer class=[inner.then_some("inner")] { (shown(text)) }
+                    h3 class=(inner) { "Answer" }
+                    (self::text("Answer", &format!("answer {inner}"), &html! { (shown(text)) }))
                 }
                 ContentBlock::ToolUse(tool) => {
-                    details.tool class=[inner.then_some("inner")] {
-                        summary { (shown(&tool.name)) }
-                        pre { (shown(&serde_json::to_string_pretty(&tool.input).unwrap_or_default())) }
+                    details.tool class=(inner) {
+                        summary { "Tool call: " (shown(&tool.name)) }
+                        @let input = serde_json::to_string_pretty(&tool.input).unwrap_or_default();
+                        (text("Input of the tool", "", &html! { (shown(&input)) }))
                     }
                 }
                 ContentBlock::ToolResult(result) => {
-                    details.result class=[inner.then_some("inner")] {
+                    details.result class=(inner) {
                         summary { @if result.is_error { "failed" } @else { "result" } }
-                        pre { (shown(&result.text())) }
+                        (text("Result of the tool", "", &html! { (shown(&result.text())) }))
                     }
                 }
                 _ => {}
@@ -265,9 +311,8 @@ fn blocks(event: &StreamEvent) -> Markup {
 }
 
 fn changes(report: &Report) -> Markup {
-    if report.changes.is_empty() {
-        return html! {};
-    }
+    let git: Vec<String> =
+        coming(&report.git).into_iter().chain(staying(&report.git)).take(MOST_CHANGES).collect();
     let kind = |line: &str| match line.as_bytes().first() {
         Some(b'+') => Some("added"),
         Some(b'-') => Some("removed"),
@@ -276,8 +321,13 @@ fn changes(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Changes that wait in the copy of the work tree" }
-            @for change in &report.changes {
-                pre.patch { @for line in shown(change).lines() { span class=[kind(line)] { (line) "\n" } } }
+            @if let Some(reason) = &report.no_changes { p { (shown(reason)) } }
+            @else if report.changes.is_empty() && git.is_empty() {
+                p { "None: they were applied or discarded, or the run changed nothing." }
+            }
+            @for change in report.changes.iter().map(|change| &change.text).chain(&git) {
+                @let lines = html! { @for line in shown(change).lines() { span class=[kind(line)] { (line) "\n" } } };
+                (text("Change", "patch", &lines))
             }
             @if report.more_changes > 0 {
                 p.note { (report.more_changes) " more changes: " code { "sandbox diff" } }

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use allowlist::Allowlist;
-use sandbox::network::LogEntry;
+use sandbox::network::{LogEntry, Tokens};
+use sandbox::network_event::{RequestOutcome, RequestRecord, Scheme};
 use sandbox::session::SessionReply;
 
 use super::*;
+use crate::change_report::ChangeReport;
 
 /// Markup, a script, an end of an attribute, terminal sequences, reordered text, and a URL that a
 /// browser would load.
@@ -27,7 +29,7 @@ fn hostile() -> Report {
     let line = |decision: &str, reason: &str| {
         let hostile = serde_json::to_string(HOSTILE).unwrap();
         format!(
-            r#"{{"v":1,"time":{hostile},"event":"request","decision":"{decision}","method":{hostile},"scheme":"https","host":{hostile},"target":{hostile},"status":403,"rule":null,"reason":{reason},"error":{hostile},"bytes_up":5,"bytes_down":2048,"first_byte_ms":null,"duration_ms":7}}"#
+            r#"{{"v":1,"time":{hostile},"event":"request","decision":"{decision}","method":{hostile},"scheme":"https","host":{hostile},"target":{hostile},"status":403,"rule":null,"reason":{reason},"error":{hostile},"masked":1,"credentials":[{hostile}],"bytes_up":5,"bytes_down":2048,"first_byte_ms":null,"duration_ms":7}}"#
         )
     };
     for (decision, reason) in [("blocked", r#""host""#), ("allowed", "null"), ("error", "null")] {
@@ -53,7 +55,8 @@ fn hostile() -> Report {
     let mut reply: SessionReply = serde_json::from_value(reply).unwrap();
     reply.events = events;
     report.replies = vec![reply];
-    report.changes = vec![format!("--- a/{HOSTILE}\n+{HOSTILE}\n-{HOSTILE}")];
+    let text = format!("--- a/{HOSTILE}\n+{HOSTILE}\n-{HOSTILE}");
+    report.changes = vec![ShownChange { facts: ChangeReport::default(), text }];
     report
 }
 
@@ -107,4 +110,130 @@ fn requests_are_counted_by_host_and_refusal() {
     assert_eq!(report.requests.len(), 4);
     let page = page::page(&report);
     assert!(page.contains("1 allowed, 42 blocked, 0 failed"), "{page}");
+}
+
+#[test]
+fn changes_are_those_of_the_last_run_on_the_copy() {
+    let logs = tempfile::tempdir().unwrap();
+    let run = |id: &str, copy| {
+        let folder = logs.path().join(id);
+        std::fs::create_dir(&folder).unwrap();
+        RunRecord::begin(Path::new("/srv"), &[]).with_copy(copy).write(&folder).unwrap();
+        folder
+    };
+    let reason = |folder: &Path| not_in_copy(folder, RunRecord::read(folder).as_ref());
+    let [first, direct] = [("1-a", true), ("2-b", false)].map(|(id, copy)| run(id, copy));
+    std::fs::create_dir(logs.path().join("3-build")).unwrap();
+    assert_eq!(reason(&first), None, "the others worked on no copy");
+    assert!(reason(&direct).unwrap().contains("names no copy"));
+    assert!(reason(&logs.path().join("3-build")).unwrap().contains("names no copy"));
+    let second = run("4-d", true);
+    let third = run("5-e", true);
+    assert!(reason(&first).unwrap().contains("run, 5-e,") && reason(&second).unwrap().contains("5-e"));
+    assert_eq!(reason(&third), None);
+    let report = Report { no_changes: reason(&first), ..Report::default() };
+    assert!(page::page(&report).contains("A later run, 5-e, worked on the same copy"));
+}
+
+fn report_of(requests: &[RequestRecord]) -> Report {
+    let mut report = Report::default();
+    for request in requests {
+        let mut line = serde_json::to_value(request).unwrap();
+        for (key, value) in [("event", "request"), ("time", "2026-02-03T12:34:59.000Z")] {
+            line[key] = value.into();
+        }
+        line["v"] = 1.into();
+        report.take(LogEntry::parse(&line.to_string()).unwrap(), &Allowlist::default());
+    }
+    report
+}
+
+fn request(host: &str, credentials: &[&str]) -> RequestRecord {
+    let asked = RequestRecord::asked("GET".to_owned(), Scheme::Https, host.to_owned(), "/x".to_owned());
+    let credentials = credentials.iter().map(|name| (*name).to_owned()).collect();
+    RequestRecord { decision: RequestOutcome::Allowed, masked: 1, credentials, ..asked }
+}
+
+#[test]
+fn credentials_and_tokens_are_summed_on_the_page_and_in_json() {
+    let tokens = |input, output| Some(Tokens { input, output });
+    let report = report_of(&[
+        RequestRecord { tokens: tokens(10, 2), ..request("a.example", &["API_KEY"]) },
+        RequestRecord { tokens: tokens(30, 5), ..request("b.example", &["API_KEY", "TOKEN"]) },
+        // A log of an older version.
+        request("c.example", &[]),
+        RequestRecord { masked: 0, ..request("d.example", &[]) },
+    ]);
+    let page = page::page(&report);
+    assert!(page.contains("<dt>Tokens</dt><dd>40 in, 7 out</dd>"), "{page}");
+    let row = "<code>API_KEY</code></th><td><code>a.example</code> <code>b.example</code> </td><td class=\"number\">2</td>";
+    assert!(page.contains(row), "{page}");
+    let json: serde_json::Value = serde_json::from_str(&content::json(&report)).unwrap();
+    assert_eq!((&json["version"], &json["totals"]["tokens"]["input"]), (&1.into(), &40.into()), "{json}");
+    let expected = serde_json::json!({
+        "API_KEY": {"hosts": ["a.example", "b.example"], "requests": 2},
+        "TOKEN": {"hosts": ["b.example"], "requests": 1},
+        "(not recorded)": {"hosts": ["c.example"], "requests": 1},
+    });
+    assert_eq!(json["credentials"], expected);
+    assert_eq!(json["requests"][1]["host"], "b.example");
+    assert!(page::page(&Report::default()).contains("None was put into a request."));
+}
+
+#[test]
+fn hostile_report_is_a_json_document_with_all_facts() {
+    let json: serde_json::Value = serde_json::from_str(&content::json(&hostile())).unwrap();
+    assert_eq!(json["refusals"][0]["method"], HOSTILE);
+    for key in ["run", "project", "record", "hosts", "credentials", "requests", "replies", "changes", "git"] {
+        assert!(!json[key].is_null(), "{key}");
+    }
+    assert!(json["changes"][0]["text"].as_str().unwrap().starts_with("--- a/"));
+}
+
+#[test]
+fn page_is_usable_by_keyboard_and_screen_reader() {
+    let page = page::page(&hostile());
+    let tags = |name: &str| {
+        let tags = page.split('<').skip(1).filter_map(|tag| tag.split_once('>')).map(|(tag, _)| tag);
+        let found = tags.filter(|tag| tag.split(' ').next() == Some(name)).map(str::to_owned);
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!((tags("table").len(), page.matches("<table><caption>").count()), (4, 4));
+    assert!(tags("th").len() > 15 && tags("th").iter().all(|tag| tag.contains("scope=\"")), "{page}");
+    let scrolls =
+        [tags("pre"), tags("div").into_iter().filter(|tag| tag.contains("scroll")).collect()].concat();
+    assert!(scrolls.len() > 8);
+    for tag in scrolls {
+        let has = |part| tag.contains(part);
+        assert!(has("tabindex=\"0\"") && has("role=\"") && has("aria-label=\""), "<{tag}>");
+    }
+    let bars = page::page(&report_of(&[request("a.example", &[])]));
+    assert!(bars.contains("<span role=\"img\" aria-label=\"began after 0.0 s, took 0.0 s\""), "{bars}");
+    // Each color comes with a word or a sign.
+    assert!(page.contains("BLOCKED") && page.contains("\"removed\">-") && page.contains("\"added\">+"));
+}
+
+#[test]
+fn text_has_enough_contrast_in_light_and_dark() {
+    let channel = |part: &str| {
+        let value = f64::from(u8::from_str_radix(part, 16).unwrap()) / 255.0;
+        if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+    };
+    let luminance = |color: &str| {
+        let [red, green, blue] = [0, 2, 4].map(|at| channel(&color[at..at + 2]));
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    };
+    let contrast = |one: f64, other: f64| (one.max(other) + 0.05) / (one.min(other) + 0.05);
+    let style = include_str!("style.css");
+    let schemes: Vec<_> = style.lines().filter(|line| line.contains(":root {")).collect();
+    assert_eq!(schemes.len(), 2);
+    for scheme in schemes {
+        let color = |name: &str| luminance(&scheme.split_once(&format!("--{name}: #")).unwrap().1[..6]);
+        for name in ["ink", "dim", "bad", "good"] {
+            let ratio = contrast(color(name), color("paper"));
+            assert!(ratio >= 4.5, "{name}: {ratio:.2} in {scheme}");
+        }
+    }
+    let grey = contrast(luminance("777777"), luminance("ffffff"));
+    assert!(grey < 4.5, "the control: the former grey is too light");
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use sandbox::network::{LogEntry, Tokens};
 use sandbox::network_event::{Event, RequestOutcome};
+use serde::Serialize;
 
 use super::row::{Mark, Row};
 use crate::control::Report;
@@ -29,16 +30,16 @@ pub(super) struct Run {
 }
 
 /// The totals so far, including lines that are no longer kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(in crate::commands) struct Totals {
     pub(super) requests: u64,
     pub(super) blocked: u64,
     pub(super) bytes_up: u64,
     pub(super) bytes_down: u64,
     /// `None` if no model vendor reported any.
-    pub(super) tokens: Option<Tokens>,
+    pub(in crate::commands) tokens: Option<Tokens>,
     /// Log lines that this program cannot parse.
-    pub(super) unread: u64,
+    pub(in crate::commands) unread: u64,
 }
 
 impl Run {
@@ -105,7 +106,7 @@ impl Run {
 }
 
 impl Totals {
-    fn add(&mut self, entry: &LogEntry) {
+    pub(in crate::commands) fn add(&mut self, entry: &LogEntry) {
         let count = entry.repeated.max(1);
         if entry.blocked() {
             self.blocked += count;
