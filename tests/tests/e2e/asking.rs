@@ -25,6 +25,8 @@ fn asking<A: Future<Output: Into<Answer>> + Send + 'static>(
         seen.lock().expect("no panic").push(question.url.clone());
         answer(question)
     });
+    // The machine may be busy.
+    let network = network.ask_timeout(Duration::from_mins(10));
     (network, asked)
 }
 

@@ -87,7 +87,8 @@ pub(crate) async fn in_front(
     }
     if asks {
         printer.hint(
-            "`sandbox watch` shows the questions of --ask; requests without an answer in time are refused",
+            "`sandbox watch` shows the questions of --ask; requests without an answer in 30 s, or in the \
+             time of --ask-timeout, are refused",
         );
     }
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;

@@ -25,8 +25,8 @@ const VARIABLES: [&str; 11] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// The variables of a program.
-type Variables = Vec<(&'static str, OsString)>;
+/// The arguments of a process, program first, and its whole environment.
+pub(crate) type AskProcess = (Vec<String>, Vec<(&'static str, OsString)>);
 
 /// The program and its arguments.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,7 @@ impl AskCommand {
         &self,
         environment: &Environment,
         resolver: &Resolver,
-    ) -> Result<(Vec<String>, Variables), InvalidFile> {
+    ) -> Result<AskProcess, InvalidFile> {
         let trusted = trusted_program(&self.0, environment, resolver);
         let (argv, search_path) = trusted.map_err(|problem| InvalidFile::new(self.0.location(), problem))?;
         let kept = VARIABLES.iter().filter_map(|name| Some((*name, environment.exact(name)?.to_owned())));

@@ -16,14 +16,15 @@ use crate::failure::Failure;
 pub(crate) struct Board(Arc<Inner>);
 
 struct Inner {
-    /// Locked while a file is changed, but never across an await.
+    /// Locked for single operations only.
     open: Mutex<BTreeMap<u64, Open>>,
     /// Changes when a question arrives or ends.
     changes: watch::Sender<u64>,
     /// Locked while something writes to the terminal: during output of the task, and during a
     /// question.
     screen: tokio::sync::Mutex<()>,
-    keep: Box<Keep>,
+    /// Locked while a file is changed.
+    keep: Mutex<Box<Keep>>,
     program: Option<AskProgram>,
 }
 
@@ -31,13 +32,15 @@ struct Inner {
 struct Open {
     question: Question,
     answer: oneshot::Sender<Answer>,
+    /// Whether the program may still answer it. Until then the terminal does not show it.
+    at_program: bool,
 }
 
 /// The right to write to the terminal.
 pub(crate) type ScreenGuard<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// Keeps a rule for later runs.
-type Keep = dyn Fn(&Rule) + Send + Sync;
+type Keep = dyn Fn(&Rule) + Send;
 
 /// Removes a question from the board when dropped.
 struct OnBoard<'a> {
@@ -48,9 +51,10 @@ struct OnBoard<'a> {
 impl Board {
     /// An empty board. `keep` is called with the rule of each question that is answered with
     /// always. `program` is asked as well.
-    pub(crate) fn new(keep: impl Fn(&Rule) + Send + Sync + 'static, program: Option<AskProgram>) -> Self {
+    pub(crate) fn new(keep: impl Fn(&Rule) + Send + 'static, program: Option<AskProgram>) -> Self {
         let (changes, screen) = (watch::Sender::new(0), tokio::sync::Mutex::default());
-        Self(Arc::new(Inner { open: Mutex::default(), changes, screen, keep: Box::new(keep), program }))
+        let keep: Mutex<Box<Keep>> = Mutex::new(Box::new(keep));
+        Self(Arc::new(Inner { open: Mutex::default(), changes, screen, keep, program }))
     }
 
     /// Sets the id of the run, before its first question.
@@ -70,7 +74,7 @@ impl Board {
         let id = question.id;
         let (answer, mut answered) = oneshot::channel();
         let asked = question.clone();
-        self.open().insert(id, Open { question, answer });
+        self.open().insert(id, Open { question, answer, at_program: self.has_program() });
         let _on_board = OnBoard { board: &self, id };
         self.0.changes.send_modify(|changes| *changes += 1);
         let answer = tokio::select! {
@@ -82,12 +86,21 @@ impl Board {
 
     /// Returns once the program, if there is one, has answered or left it to others.
     async fn ask_program(&self, question: &Question) {
-        if let Some(program) = &self.0.program
-            && let Some(verdict) = program.verdict(question).await
-        {
+        let Some(program) = &self.0.program else { return };
+        match program.verdict(question).await {
             // Another answer may have been first.
-            let _ = self.answer(question.id, verdict, program::BY);
+            Ok(Some(verdict)) => drop(self.answer(question.id, verdict, program::BY)),
+            Ok(None) => {}
+            Err(problem) => {
+                // Not into a question on the terminal.
+                let _screen = self.screen().await;
+                program.warn(&problem);
+            }
         }
+        if let Some(open) = self.open().get_mut(&question.id) {
+            open.at_program = false;
+        }
+        self.0.changes.send_modify(|changes| *changes += 1);
     }
 
     /// The pending questions, oldest first.
@@ -101,14 +114,13 @@ impl Board {
     ///
     /// If it is no longer pending.
     pub(crate) fn answer(&self, id: u64, verdict: Verdict, by: &str) -> Result<(), Failure> {
-        let mut open = self.open();
-        let Some(Open { question, answer }) = open.remove(&id) else {
+        let open = self.open().remove(&id);
+        let Some(Open { question, answer, .. }) = open else {
             return Err(Failure::new(format!("question {id} is no longer pending")));
         };
         if verdict == Verdict::Always {
-            (self.0.keep)(&question.rule);
+            self.0.keep.lock().unwrap_or_else(PoisonError::into_inner)(&question.rule);
         }
-        drop(open);
         // A question that was just withdrawn needs no answer.
         let _ = answer.send(Answer::new(verdict, by));
         Ok(())
@@ -124,10 +136,15 @@ impl Board {
         self.0.screen.try_lock().ok()
     }
 
-    /// Returns once a question is pending.
+    /// The oldest question that the program left to others.
+    pub(super) fn first(&self) -> Option<Question> {
+        self.open().values().find(|open| !open.at_program).map(|open| open.question.clone())
+    }
+
+    /// Returns once there is a [`first`](Self::first) question.
     pub(super) async fn is_asked(&self) {
         let mut changes = self.0.changes.subscribe();
-        while self.open().is_empty() {
+        while self.first().is_none() {
             let _ = changes.changed().await;
         }
     }
@@ -175,11 +192,16 @@ mod tests {
             let rule = Rule::Url(UrlRule::new("a.example", &format!("/{id}"), ["GET"]).unwrap());
             let (method, url) = ("GET".to_owned(), format!("https://a.example/{id}"));
             let question = Question::new(id, method, url, rule, UNIX_EPOCH, UNIX_EPOCH);
-            let asking = tokio::spawn(board.clone().ask(question));
+            let asking = tokio::spawn(board.clone().ask(question.clone()));
             board.is_asked().await;
             board.answer(id, verdict, "test").unwrap();
             assert_eq!(asking.await.unwrap(), Answer::new(verdict, "test"));
-            assert!(board.answer(id, Verdict::Once, "test").is_err(), "answered before");
+            assert!(board.answer(id, Verdict::Always, program::BY).is_err(), "answered before");
+            let asking = tokio::spawn(board.clone().ask(question));
+            board.is_asked().await;
+            asking.abort();
+            asking.await.unwrap_err();
+            assert!(board.answer(id, Verdict::Always, program::BY).is_err(), "withdrawn");
         }
         assert_eq!(*kept.lock().unwrap(), ["{host: a.example, path: /4, methods: [GET]}"]);
     }

@@ -3,7 +3,6 @@
 //! Invariant: text of the task reaches it only as JSON on its stdin; whatever is not a verdict is
 //! not an answer.
 
-use std::ffi::OsString;
 use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -14,28 +13,24 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::config::AskProcess;
+use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// The name of the program in the network log.
 pub(super) const BY: &str = "command";
-/// The maximum number of its processes; further questions wait for one of them to end.
-const AT_ONCE: usize = 4;
 /// The maximum size of its output, in bytes.
 const OUTPUT: usize = 4096;
 
-/// The program of `ask`, with the variables that it gets.
-#[derive(Debug)]
+/// The program of `ask`.
 pub(crate) struct AskProgram {
-    argv: Vec<String>,
-    variables: Vec<(&'static str, OsString)>,
+    trusted: Box<dyn Fn() -> Result<AskProcess, Failure> + Send + Sync>,
     /// The folder of the run's project.
     project: String,
     /// Set before the first question.
     run: OnceLock<String>,
-    processes: Semaphore,
     printer: Printer,
 }
 
@@ -50,14 +45,14 @@ struct Reply {
 struct Running(Child);
 
 impl AskProgram {
-    /// Runs `argv`, program first, with nothing but `variables` in its environment.
+    /// Runs what `trusted` returns, which checks before each start that no task could have written
+    /// the program.
     pub(crate) fn new(
-        argv: Vec<String>,
-        variables: Vec<(&'static str, OsString)>,
+        trusted: impl Fn() -> Result<AskProcess, Failure> + Send + Sync + 'static,
         project: String,
         printer: Printer,
     ) -> Self {
-        Self { argv, variables, project, run: OnceLock::new(), processes: Semaphore::new(AT_ONCE), printer }
+        Self { trusted: Box::new(trusted), project, run: OnceLock::new(), printer }
     }
 
     /// Sets the id of the run.
@@ -65,10 +60,14 @@ impl AskProgram {
         let _ = self.run.set(run.to_owned());
     }
 
+    /// Warns that it gave no answer.
+    pub(super) fn warn(&self, problem: &str) {
+        self.printer.warning(format_args!("the `ask` program gave no answer: {problem}"));
+    }
+
     /// Its verdict; `None` if it leaves the question to others. Dropping the future kills it.
-    pub(super) async fn verdict(&self, question: &Question) -> Option<Verdict> {
-        let _process = self.processes.acquire().await.ok()?;
-        let left = question.until.duration_since(SystemTime::now()).ok()?;
+    pub(super) async fn verdict(&self, question: &Question) -> Result<Option<Verdict>, String> {
+        let Ok(left) = question.until.duration_since(SystemTime::now()) else { return Ok(None) };
         let input = json!({
             "version": 1,
             "run": self.run.get(),
@@ -79,19 +78,17 @@ impl AskProgram {
             "rule": question.rule.to_yaml(),
             "left_ms": u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
         });
-        let verdict = timeout(left, self.run(&format!("{input}\n"))).await.ok()?;
-        verdict.unwrap_or_else(|problem| {
-            let program = self.argv.first().map(String::as_str).unwrap_or_default();
-            self.printer.warning(format_args!("the `ask` program `{program}` gave no answer: {problem}"));
-            None
-        })
+        timeout(left, self.run(&format!("{input}\n")))
+            .await
+            .unwrap_or_else(|_| Err("it did not end in time".to_owned()))
     }
 
     async fn run(&self, input: &str) -> Result<Option<Verdict>, String> {
-        let (program, arguments) = self.argv.split_first().ok_or("it has no name")?;
+        let (argv, variables) = (self.trusted)().map_err(|failure| failure.to_string())?;
+        let (program, arguments) = argv.split_first().ok_or("it has no name")?;
         #[expect(clippy::disallowed_methods, reason = "the user's own program; it drives no engine")]
         let mut command = Command::new(program);
-        command.args(arguments).env_clear().envs(self.variables.iter().cloned());
+        command.args(arguments).env_clear().envs(variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // A relative path must not lead to a task's file.
         command.current_dir("/").process_group(0);
@@ -140,13 +137,13 @@ impl Drop for Running {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
     use std::fs::{self, File};
     use std::io::Read as _;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::time::{Duration, UNIX_EPOCH};
 
     use allowlist::{Rule, UrlRule};
-    use futures_util::FutureExt as _;
     use rustix::fs::{CWD, Mode, mkfifoat};
     use sandbox::network::Answer;
     use serde_json::Value;
@@ -158,7 +155,8 @@ mod tests {
     fn program(script: &str, path: &Path) -> AskProgram {
         let argv = ["/bin/sh", "-c", script, "sh", path.to_str().unwrap()].map(str::to_owned);
         let variables = vec![("PATH", OsString::from("/usr/bin:/bin")), ("HOME", OsString::from("/home/me"))];
-        let program = AskProgram::new(argv.into(), variables, "/srv/p".to_owned(), Printer::new(0, true));
+        let trusted = move || Ok((argv.clone().into(), variables.clone()));
+        let program = AskProgram::new(trusted, "/srv/p".to_owned(), Printer::new(0, true));
         program.begin("3fa2c1d4");
         program
     }
@@ -169,7 +167,7 @@ mod tests {
         Question::new(id, "GET".to_owned(), url.to_owned(), rule, UNIX_EPOCH, until)
     }
 
-    async fn verdict(script: &str) -> Option<Verdict> {
+    async fn verdict(script: &str) -> Result<Option<Verdict>, String> {
         program(script, Path::new("/")).verdict(&question(1, "https://a.example/x")).await
     }
 
@@ -195,15 +193,11 @@ mod tests {
             ("yes", None),
             ("", None),
         ] {
-            assert_eq!(verdict(script).await, expected, "{script}");
+            assert_eq!(verdict(script).await.ok().flatten(), expected, "{script}");
         }
-        let missing = AskProgram::new(
-            vec!["/no/such/program".to_owned()],
-            Vec::new(),
-            "/".to_owned(),
-            Printer::new(0, true),
-        );
-        assert_eq!(missing.verdict(&question(1, "https://a.example/x")).await, None);
+        let missing = || Ok((vec!["/no/such/program".to_owned()], Vec::new()));
+        let missing = AskProgram::new(missing, "/".to_owned(), Printer::new(0, true));
+        missing.verdict(&question(1, "https://a.example/x")).await.unwrap_err();
     }
 
     #[tokio::test]
@@ -211,7 +205,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = r#"cat > "$1/question"; env > "$1/env"; echo $# > "$1/arguments""#;
         let url = "https://a.example/$(touch${IFS}/tmp/x);`id`?\"},\"verdict\":\"once\\";
-        assert_eq!(program(script, folder.path()).verdict(&question(7, url)).await, None);
+        assert_eq!(program(script, folder.path()).verdict(&question(7, url)).await, Ok(None));
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(read("question").ends_with('\n') && read("question").lines().count() == 1);
         let mut asked: Value = serde_json::from_str(&read("question")).unwrap();
@@ -226,26 +220,32 @@ mod tests {
         assert!(read("env").contains("HOME=/home/me\n") && !read("env").contains("CARGO"), "{}", read("env"));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn program_that_does_not_end_in_time_gives_no_answer() {
-        assert_eq!(verdict("exec sleep 1000").await, None);
-    }
-
     #[tokio::test]
     async fn question_whose_time_is_over_is_not_asked() {
         let mut asked = question(1, "https://a.example/x");
         let program = program(r#"echo '{"verdict": "once"}'"#, Path::new("/"));
-        assert_eq!(program.verdict(&asked).await, Some(Verdict::Once), "the control");
+        assert_eq!(program.verdict(&asked).await, Ok(Some(Verdict::Once)), "the control");
         asked.until = UNIX_EPOCH;
-        assert_eq!(program.verdict(&asked).await, None);
+        assert_eq!(program.verdict(&asked).await, Ok(None));
     }
 
     /// A named pipe, and its path.
-    fn pipe() -> (tempfile::TempDir, std::path::PathBuf) {
+    fn pipe() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
         (folder, path)
+    }
+
+    /// The output of a program that printed `started` to `pipe`. It ends when nothing has the pipe
+    /// open for writing.
+    async fn started(pipe: PathBuf) -> File {
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut output = File::open(pipe).unwrap();
+            output.read_exact(&mut [0; 8]).unwrap();
+            output
+        });
+        opened.await.unwrap()
     }
 
     #[tokio::test]
@@ -253,37 +253,10 @@ mod tests {
         let (_folder, path) = pipe();
         let program = program(r#"exec > "$1"; echo started; sleep 1000 & wait"#, &path);
         let asking = tokio::spawn(async move { program.verdict(&question(1, "https://a.example/x")).await });
-        let opened = tokio::task::spawn_blocking(move || {
-            let mut output = File::open(path).unwrap();
-            let mut line = [0; 8];
-            output.read_exact(&mut line).unwrap();
-            output
-        });
-        let mut output = opened.await.unwrap();
+        let mut output = started(path).await;
         asking.abort();
         assert!(asking.await.unwrap_err().is_cancelled());
-        // Ends when nothing has the pipe open for writing.
         assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
-    }
-
-    #[tokio::test]
-    async fn further_questions_wait_for_one_of_four_processes() {
-        let (_folder, path) = pipe();
-        // Open for writing too, so that it does not end.
-        let mut started = File::options().read(true).write(true).open(&path).unwrap();
-        let program = program(r#"echo > "$1"; exec sleep 1000"#, &path);
-        let asked = question(1, "https://a.example/x");
-        let mut asking: Vec<_> = (0..AT_ONCE).map(|_| program.verdict(&asked).boxed_local()).collect();
-        let mut begun = [0; 1];
-        for asking in &mut asking {
-            assert!(asking.now_or_never().is_none());
-            started.read_exact(&mut begun).unwrap();
-        }
-        let mut fifth = program.verdict(&asked).boxed_local();
-        assert!((&mut fifth).now_or_never().is_none() && program.processes.available_permits() == 0);
-        drop(asking.pop());
-        assert!((&mut fifth).now_or_never().is_none());
-        started.read_exact(&mut begun).unwrap();
     }
 
     #[tokio::test]
@@ -294,13 +267,43 @@ mod tests {
         let board = Board::new(move |_| *keeper.lock().unwrap() += 1, Some(always));
         let answer = board.ask(question(1, "https://a.example/x")).await;
         assert_eq!((answer, *kept.lock().unwrap()), (Answer::new(Verdict::Always, BY), 1));
-        let (_folder, path) = pipe();
-        let mut ended = File::options().read(true).write(true).open(&path).unwrap();
-        let board = Board::new(|_| {}, Some(program(r#"echo > "$1"; exit 1"#, &path)));
+        let board = Board::new(|_| {}, Some(program("exit 1", Path::new("/"))));
         let asking = tokio::spawn(board.clone().ask(question(1, "https://a.example/x")));
-        let read = tokio::task::spawn_blocking(move || ended.read_exact(&mut [0; 1]).unwrap());
-        read.await.unwrap();
+        // The terminal asks once the program has failed.
+        board.is_asked().await;
         board.answer(1, Verdict::Once, "test").unwrap();
         assert_eq!(asking.await.unwrap(), Answer::new(Verdict::Once, "test"));
+    }
+
+    #[tokio::test]
+    async fn terminal_waits_until_the_time_of_the_program_is_over() {
+        let (_folder, path) = pipe();
+        let hanging = program(r#"exec > "$1"; echo started; exec sleep 1000"#, &path);
+        let board = Board::new(|_| {}, Some(hanging));
+        let asking = tokio::spawn(board.clone().ask(question(1, "https://a.example/x")));
+        let mut output = started(path).await;
+        assert!(board.first().is_none() && board.questions().len() == 1);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_hours(1)).await;
+        board.is_asked().await;
+        assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "it was killed");
+        board.answer(1, Verdict::Once, "test").unwrap();
+        assert_eq!(asking.await.unwrap(), Answer::new(Verdict::Once, "test"));
+    }
+
+    #[tokio::test]
+    async fn program_is_checked_before_each_start() {
+        let checked = std::sync::atomic::AtomicBool::new(false);
+        let answerer = ["/bin/sh", "-c", r#"echo '{"verdict": "once"}'"#].map(str::to_owned);
+        let trusted = move || {
+            if checked.swap(true, std::sync::atomic::Ordering::Relaxed) {
+                return Err(Failure::new("a task can write it"));
+            }
+            Ok((answerer.to_vec(), Vec::new()))
+        };
+        let program = AskProgram::new(trusted, "/".to_owned(), Printer::new(0, true));
+        let asked = question(1, "https://a.example/x");
+        assert_eq!(program.verdict(&asked).await, Ok(Some(Verdict::Once)), "the control");
+        assert_eq!(program.verdict(&asked).await, Err("a task can write it".to_owned()));
     }
 }

@@ -135,7 +135,7 @@ async fn ask_all(board: &Board, printer: Printer) -> io::Result<()> {
         };
         let _screen = board.screen().await;
         // Other questions may have timed out meanwhile.
-        let Some(question) = board.questions().into_iter().next() else { continue };
+        let Some(question) = board.first() else { continue };
         printer.remove_status();
         if let Some(verdict) = ask(board, &mut terminal, &question).await? {
             // Another process answered first, or the client is gone: nothing is lost.

@@ -116,10 +116,7 @@ impl Project {
 
     /// A resolver for paths that knows where a task with `mounts` can write.
     pub(super) fn resolver_with(&self, mounts: &[Mount]) -> Resolver {
-        let mut resolver = self.resolver.clone();
-        let writable = mounts.iter().filter(|mount| !mount.read_only());
-        writable.for_each(|mount| resolver.add(mount.host_path()));
-        resolver
+        with_mounts(self.resolver.clone(), mounts)
     }
 
     /// Refuses mounts that give a task control of the host: the sandbox's own keys, an engine's
@@ -196,6 +193,13 @@ fn is_system(path: &Path, read_only: bool, homes: &[PathBuf]) -> bool {
     is_home
         || SYSTEM.iter().any(|system| path == Path::new(system))
         || whole.into_iter().any(|system| path == system || (!read_only && path.starts_with(system)))
+}
+
+/// The same, which knows where a task with `mounts` can write as well.
+pub(super) fn with_mounts(mut resolver: Resolver, mounts: &[Mount]) -> Resolver {
+    let writable = mounts.iter().filter(|mount| !mount.read_only());
+    writable.for_each(|mount| resolver.add(mount.host_path()));
+    resolver
 }
 
 #[cfg(test)]

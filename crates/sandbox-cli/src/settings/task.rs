@@ -12,6 +12,7 @@ use sandbox::{
 };
 
 use super::defaults::login_of;
+use super::mounts::with_mounts;
 use super::variables::named_variables;
 use super::{AddedRule, Project, SshSettings, TrustedProject, WORKSPACE};
 use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, OnceArgs, PolicyArgs, TaskArgs, WorkspaceAccess};
@@ -101,7 +102,7 @@ impl TrustedProject {
         let env = self.env(environment, printer)?.merge(flags.variables()).merge(secrets.env_vars());
         self.report_defaults(args, printer)?;
         let mut network = self.network(args, secrets.replacements().clone(), environment, printer)?;
-        let questions = args.ask.then(|| self.questions(args, &resolver, global, environment, printer));
+        let questions = args.ask.then(|| self.questions(args, &mounts, global, environment, printer));
         let questions = questions.transpose()?;
         if let (Network::Sandboxed(config), Some(board)) = (&mut network, &questions) {
             let board = board.clone();
@@ -140,15 +141,23 @@ impl TrustedProject {
     fn questions(
         &self,
         args: &TaskArgs,
-        resolver: &Resolver,
+        mounts: &[Mount],
         global: &GlobalArgs,
         environment: &Environment,
         printer: Printer,
     ) -> Result<Board, Failure> {
-        let trusted = self.file.ask.as_ref().map(|ask| ask.trusted(environment, resolver)).transpose()?;
-        let program = trusted.map(|(argv, variables)| {
-            AskProgram::new(argv, variables, self.root.display().to_string(), printer)
+        let program = self.file.ask.clone().map(|ask| {
+            let (places, root, mounts) = (self.places.clone(), self.root.clone(), mounts.to_vec());
+            let environment = environment.clone();
+            // Other tasks may have got more folders meanwhile.
+            let trusted = move || {
+                let resolver = with_mounts(places.resolver(&root)?, &mounts);
+                Ok(ask.trusted(&environment, &resolver)?)
+            };
+            trusted()?;
+            Ok::<_, Failure>(AskProgram::new(trusted, self.root.display().to_string(), printer))
         });
+        let program = program.transpose()?;
         if !global.owner && program.is_none() && !has_terminal() {
             return Err(Failure::usage("--ask needs a terminal, or `ask` in sandbox.yaml")
                 .with_hint("use -d and answer in `sandbox watch`, or omit --ask"));

@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use allowlist::{LeftOut, Request, Rule};
 use futures_util::FutureExt as _;
 use sandbox_proxy_protocol::{Event, OpenRequest, Record, Verdict};
-use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::running::ProxyControl;
 use crate::spec::{Answer, Asking, Question};
@@ -16,6 +17,8 @@ use sandbox_network_log::url_text;
 
 /// The maximum of concurrent callbacks, including those being dropped; the proxy asks half as many.
 const AT_ONCE: usize = 32;
+/// The maximum of questions in a minute: more than a genuine proxy asks, which has its own limit.
+const PER_MINUTE: usize = 64;
 
 /// Passes the questions in `records` to `asking`, until they end. A callback is dropped when its
 /// question is over.
@@ -28,7 +31,10 @@ pub(super) async fn serve(
     // A compromised proxy may send anything: an answer never applies to another question than the
     // one that was shown.
     let mut last = 0;
-    let mut open: HashMap<u64, AbortHandle> = HashMap::new();
+    let mut recent: Vec<Instant> = Vec::new();
+    // Dropping a value ends the callback, but not the sending of its answer: its confirmation comes
+    // after the record of that answer.
+    let mut open: HashMap<u64, oneshot::Sender<()>> = HashMap::new();
     while let Some(record) = records.recv().await {
         while let Some(ended) = running.try_join_next() {
             if let Ok(question) = ended {
@@ -38,22 +44,32 @@ pub(super) async fn serve(
         match record.event {
             Event::Asked { question, request } if question > last => {
                 last = question;
-                let answering = answer(question, request, record.at_ms, control.clone(), asking.clone());
-                if running.len() < AT_ONCE {
-                    open.insert(question, running.spawn(answering.map(move |()| question)));
+                let (is_open, over) = oneshot::channel();
+                let answering =
+                    answer(question, request, record.at_ms, control.clone(), asking.clone(), over);
+                recent.retain(|at| at.elapsed() < Duration::from_mins(1));
+                if running.len() < AT_ONCE && recent.len() < PER_MINUTE {
+                    recent.push(Instant::now());
+                    open.insert(question, is_open);
+                    running.spawn(answering.map(move |()| question));
                 }
             }
             Event::Answered { question, .. } => {
-                if let Some(callback) = open.remove(&question) {
-                    callback.abort();
-                }
+                open.remove(&question);
             }
             _ => {}
         }
     }
 }
 
-async fn answer(id: u64, request: OpenRequest, at_ms: u64, control: ProxyControl, asking: Asking) {
+async fn answer(
+    id: u64,
+    request: OpenRequest,
+    at_ms: u64,
+    control: ProxyControl,
+    asking: Asking,
+    over: oneshot::Receiver<()>,
+) {
     let asked = UNIX_EPOCH.checked_add(Duration::from_millis(at_ms)).unwrap_or(UNIX_EPOCH);
     // The time came from a container: no callback takes longer than it should.
     let asked = asked.min(SystemTime::now());
@@ -64,7 +80,10 @@ async fn answer(id: u64, request: OpenRequest, at_ms: u64, control: ProxyControl
             let question = Question { id, method: request.method, url, rule: rule.clone(), asked, until };
             let answering = AssertUnwindSafe(async { asking.ask(question).await }).catch_unwind();
             let failed = |_| Answer::new(Verdict::No, "a panic of the callback");
-            let answer = answering.await.unwrap_or_else(failed);
+            let answer = tokio::select! {
+                answer = answering => answer.unwrap_or_else(failed),
+                _ = over => return,
+            };
             if matches!(answer.verdict, Verdict::Run | Verdict::Always) {
                 let added = control.answer_with_rule(id, answer.verdict, answer.by.clone(), rule).await;
                 let Err(error) = added else { return };
@@ -98,7 +117,9 @@ fn rule(control: &ProxyControl, request: &OpenRequest) -> Result<Option<Rule>, L
 #[cfg(test)]
 mod tests {
     use allowlist::{Allowlist, Scheme};
+    use sandbox_proxy_protocol::Command;
 
+    use super::super::ShieldState;
     use super::*;
     use crate::spec::NetworkSandboxConfig;
 
@@ -136,5 +157,47 @@ mod tests {
             assert!(!url.contains("evil"), "{id} {url}");
         }
         serving.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_beyond_those_of_a_minute_are_not_passed_on() {
+        let (seen, mut asking) = mpsc::unbounded_channel();
+        let config = NetworkSandboxConfig::new(Allowlist::default()).ask(move |question| {
+            let _ = seen.send(question.id);
+            std::future::ready(Verdict::No)
+        });
+        let (records, of_proxy) = mpsc::unbounded_channel();
+        let control = ProxyControl::disconnected();
+        let _serving = tokio::spawn(serve(of_proxy, control, config.asking().unwrap().clone()));
+        for id in 1..=64 {
+            records.send(asked(id, "a.example", "/")).unwrap();
+            assert_eq!(asking.recv().await, Some(id));
+        }
+        records.send(asked(65, "a.example", "/")).unwrap();
+        tokio::time::sleep(Duration::from_mins(1)).await; // tidy: sleep: the clock is paused
+        records.send(asked(66, "a.example", "/")).unwrap();
+        assert_eq!(asking.recv().await, Some(66));
+    }
+
+    #[tokio::test]
+    async fn rule_is_kept_though_its_answer_is_reported_before_the_confirmation() {
+        let (seen, mut asking) = mpsc::unbounded_channel();
+        let config = NetworkSandboxConfig::new(Allowlist::default()).ask(move |question| {
+            let _ = seen.send(question.id);
+            std::future::ready(Verdict::Run)
+        });
+        let (control, _orders, mut orders, _shield) = ProxyControl::connected();
+        let (records, of_proxy) = mpsc::unbounded_channel();
+        let _serving = tokio::spawn(serve(of_proxy, control.clone(), config.asking().unwrap().clone()));
+        records.send(asked(1, "a.example", "/")).unwrap();
+        let first = orders.recv().await.unwrap();
+        let answered = Event::Answered { question: 1, verdict: Some(Verdict::Run), by: "test".to_owned() };
+        records.send(Record { at_ms: 0, event: answered }).unwrap();
+        records.send(asked(2, "b.example", "/")).unwrap();
+        while asking.recv().await != Some(2) {}
+        first.confirm(ShieldState::Up);
+        let second = orders.recv().await.unwrap();
+        let Command::Answer { policy: Some(policy), .. } = &second.command else { panic!("{second:?}") };
+        assert_eq!((control.policy().rules().len(), policy.rules().len()), (1, 2));
     }
 }

@@ -78,8 +78,24 @@ pub(crate) struct ProxyControl {
 impl ProxyControl {
     /// The control of a proxy that is gone.
     pub(super) fn disconnected() -> Self {
-        let (orders, shield) = (mpsc::channel(1).0.downgrade(), watch::channel(ShieldState::Up).1);
-        Self { orders, shield, policy: Arc::default() }
+        Self::connected().0
+    }
+
+    /// A control, the receiver of its orders, and the sender of the proxy's reports.
+    pub(super) fn connected() -> (Self, mpsc::Sender<Order>, mpsc::Receiver<Order>, watch::Sender<ShieldState>)
+    {
+        let (orders, received) = mpsc::channel(4);
+        let (report, shield) = watch::channel(ShieldState::Up);
+        (Self { orders: orders.downgrade(), shield, policy: Arc::default() }, orders, received, report)
+    }
+}
+
+#[cfg(test)]
+impl Order {
+    /// Confirms a change, as the proxy does.
+    pub(super) fn confirm(self, state: ShieldState) {
+        let Answer::State(confirmed) = self.answer else { panic!("not a change") };
+        confirmed.send(state).unwrap();
     }
 }
 
@@ -217,33 +233,16 @@ impl ProxyControl {
 mod tests {
     use super::*;
 
-    /// A control, the receiver of its orders, and the sender of the proxy's reports.
-    fn control() -> (ProxyControl, mpsc::Sender<Order>, mpsc::Receiver<Order>, watch::Sender<ShieldState>) {
-        let (orders, received) = mpsc::channel(4);
-        let (report, shield) = watch::channel(ShieldState::Up);
-        (
-            ProxyControl { orders: orders.downgrade(), shield, policy: Arc::default() },
-            orders,
-            received,
-            report,
-        )
-    }
-
-    fn confirm(order: Order, state: ShieldState) {
-        let Answer::State(confirmed) = order.answer else { panic!("{order:?}") };
-        confirmed.send(state).unwrap();
-    }
-
     #[tokio::test]
     async fn change_returns_when_confirmed_and_a_quarantine_is_irreversible() {
-        let (control, orders, mut received, report) = control();
+        let (control, orders, mut received, report) = ProxyControl::connected();
         let mut setting = std::pin::pin!(control.set_policy(Allowlist::default()));
         let order = tokio::select! {
             _ = &mut setting => panic!("it was not confirmed"),
             order = received.recv() => order.unwrap(),
         };
         assert!(matches!(order.command, Command::SetPolicy { .. }));
-        confirm(order, ShieldState::Up);
+        order.confirm(ShieldState::Up);
         setting.await.unwrap();
 
         // The change applies to the policy at that time, not to the earlier one.
@@ -254,7 +253,7 @@ mod tests {
         let changing = control.change_rules(&added, &removed);
         let confirming = async {
             for _ in 0..2 {
-                confirm(received.recv().await.unwrap(), ShieldState::Up);
+                received.recv().await.unwrap().confirm(ShieldState::Up);
             }
         };
         let (set, changed, ()) = tokio::join!(setting, changing, confirming);
@@ -266,7 +265,7 @@ mod tests {
             let order = received.recv().await.unwrap();
             assert!(matches!(order.command, Command::Down { for_ms: 5000 }));
             report.send_replace(ShieldState::Quarantined);
-            confirm(order, ShieldState::Quarantined);
+            order.confirm(ShieldState::Quarantined);
         };
         let (lowered, ()) = tokio::join!(control.shield_down(Duration::from_secs(5)), proxy);
         assert!(matches!(lowered, Err(ProxyError::Quarantined)), "{lowered:?}");
@@ -282,7 +281,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn unconfirmed_change_is_an_error() {
-        let (control, _orders, mut received, _report) = control();
+        let (control, _orders, mut received, _report) = ProxyControl::connected();
         let lost = control.quarantine().await;
         assert!(matches!(lost, Err(ProxyError::Unconfirmed { .. })), "{lost:?}");
         let (ended, ()) = tokio::join!(control.shield_up(), async {

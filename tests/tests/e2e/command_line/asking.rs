@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
@@ -31,9 +31,18 @@ async fn question_on_a_terminal_accepts_once_run_always_and_no() {
     let before = policy(&project);
     let script = requests(
         "https://open.test/ https://once.test/ https://once.test/ https://run.test/ https://run.test/ https://always.test/x?y=1 https://always.test/x?y=1 \
-         https://no.test/ https://no.test/?z",
+         https://run.test/          https://no.test/ https://no.test/?z",
     );
-    let mut terminal = Terminal::start(&project.sandbox(&["run", "--ask", "--", "bash", "-c", &script]));
+    let mut terminal = Terminal::start(&project.sandbox(&[
+        "run",
+        "--ask",
+        "--ask-timeout",
+        "10m",
+        "--",
+        "bash",
+        "-c",
+        &script,
+    ]));
     // Type-ahead, and input that is not an answer.
     terminal.types("always\na\n");
     terminal.shows("https://open.test/ came to 200");
@@ -68,6 +77,8 @@ async fn question_on_a_terminal_accepts_once_run_always_and_no() {
         format!("{before}url_prefixes:\n  - {{host: always.test, path: \"/x[?]y=1\", methods: [GET]}}\n")
     );
     terminal.shows("https://always.test/x?y=1 came to 200");
+    let later = terminal.shows("https://run.test/ came to 200");
+    assert!(!later.contains(PROMPT), "a later answer does not end it");
     terminal.shows("GET https://no.test/");
     terminal.shows(PROMPT);
     terminal.types("n\n");
@@ -102,7 +113,16 @@ async fn task_cannot_overwrite_a_question_or_type_an_answer() {
     let script = "printf 'o\\n' > /dev/stdin 2>/dev/null; printf '\\033[8m\\033(0'; \
         (until [ -e go ]; do sleep 0.1; done; echo OVER-$((40 + 2)); touch written) & \
         curl -s -o /dev/null -w 'came to %{http_code}\\n' -g --path-as-is 'https://xn--80ak6aa92e.test/a?\u{202e}%1b[2J%0a[o]nce'; wait";
-    let mut terminal = Terminal::start(&project.sandbox(&["run", "--ask", "--", "bash", "-c", script]));
+    let mut terminal = Terminal::start(&project.sandbox(&[
+        "run",
+        "--ask",
+        "--ask-timeout",
+        "10m",
+        "--",
+        "bash",
+        "-c",
+        script,
+    ]));
     terminal.shows("\x1b[r\x1b[999;1H");
     terminal.shows("\x1b[J");
     let shown = terminal.shows(PROMPT);
@@ -159,7 +179,8 @@ async fn question_of_a_background_run_is_answered_on_the_control_socket() {
     let project = Project::with_prefix(prefix);
     let before = policy(&project);
     let script = requests("https://once.test/ https://run.test/ https://always.test/ https://no.test/");
-    let started = project.output(&["run", "--ask", "-d", "--", "bash", "-c", &script]);
+    let started =
+        project.output(&["run", "--ask", "--ask-timeout", "10m", "-d", "--", "bash", "-c", &script]);
     assert!(started.code == Some(0) && started.stderr.contains("sandbox watch"), "{started:?}");
     let run = started.stdout.trim_end();
     for (id, verdict) in [(1, "once"), (2, "run"), (3, "always"), (4, "no")] {
@@ -231,7 +252,7 @@ async fn request_without_an_answer_is_refused_after_the_given_time() {
 }
 
 /// The command in a new session, which has no terminal even if the tests were started from one.
-fn without_terminal(project: &Project, arguments: &[&str]) -> Ended {
+fn session(project: &Project, arguments: &[&str]) -> Command {
     let command = project.sandbox(arguments);
     let mut session = Command::new("setsid");
     session.args(["--wait", "--fork"]).arg(command.get_program()).args(command.get_args());
@@ -242,7 +263,12 @@ fn without_terminal(project: &Project, arguments: &[&str]) -> Ended {
             None => session.env_remove(name),
         };
     }
-    Ended::from(session.process_group(0).output().expect("the sandbox command"))
+    session.process_group(0);
+    session
+}
+
+fn without_terminal(project: &Project, arguments: &[&str]) -> Ended {
+    Ended::from(session(project, arguments).output().expect("the sandbox command"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,7 +308,10 @@ async fn trusted_program_answers_without_a_terminal() {
     let before = policy(&project);
     let urls = "'https://once.test/$(id)' https://once.test/ https://run.test/ https://run.test/ \
         https://always.test/ https://no.test/";
-    let ran = without_terminal(&project, &["run", "--ask", "--", "bash", "-c", &requests(urls)]);
+    let ran = without_terminal(
+        &project,
+        &["run", "--ask", "--ask-timeout", "10m", "--", "bash", "-c", &requests(urls)],
+    );
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let statuses: Vec<_> = ran.stdout.lines().map(|line| line.rsplit(' ').next().unwrap_or("")).collect();
     assert_eq!(statuses, ["200", "200", "200", "200", "200", "403"], "{ran:?}");
@@ -309,10 +338,22 @@ async fn trusted_program_answers_without_a_terminal() {
     assert!(hostile["run"].as_str().is_some_and(|run| !run.is_empty()), "{hostile}");
     assert!(!read("env").contains("hunter2"), "{}", read("env"));
 
-    let late = ["run", "--ask", "--ask-timeout", "2s", "--", "bash", "-c", &requests("https://broken.test/")];
-    let ran = without_terminal(&project, &late);
-    assert_eq!(ran.stdout, "https://broken.test/ came to 403\n", "{ran:?}");
-    assert!(ran.stderr.contains("gave no answer: exit status: 1"), "{ran:?}");
-    assert!(project.output(&["logs"]).stdout.contains("-> no [by: time]"));
+    // Without an answer of the program, others can still answer.
+    let script = requests("https://broken.test/");
+    let broken = ["run", "--ask", "--ask-timeout", "10m", "--", "bash", "-c", &script];
+    let mut broken = session(&project, &broken);
+    let mut broken =
+        broken.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the sandbox command");
+    let mut messages = BufReader::new(broken.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(messages.any(|line| line.contains("gave no answer: exit status: 1")));
+    let asked: Value =
+        read("questions").lines().last().and_then(|line| serde_json::from_str(line).ok()).expect("JSON");
+    let run = asked["run"].as_str().expect("an id");
+    let no = json!({"command": "decide", "question": 1, "verdict": "no"});
+    assert!(control(&project, run, &no).get("done").is_some());
+    drop(messages.collect::<Vec<_>>());
+    let ran = broken.wait_with_output().expect("its output");
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "https://broken.test/ came to 403\n", "{ran:?}");
+    assert!(project.output(&["logs"]).stdout.contains("-> no [by: control socket]"));
     assert_nothing_left(prefix).await;
 }

@@ -97,7 +97,8 @@ async fn waiting_request_is_answered_by_a_key() {
     let project = Project::with_prefix(prefix);
     let curl = |url: &str| {
         let script = format!("curl -s -o /dev/null -w 'came to %{{http_code}}\\n' {url}");
-        let started = project.output(&["run", "--ask", "-d", "--", "sh", "-c", &script]);
+        let started =
+            project.output(&["run", "--ask", "--ask-timeout", "10m", "-d", "--", "sh", "-c", &script]);
         assert_eq!(started.code, Some(0), "{started:?}");
         started.stdout.trim_end().to_owned()
     };
