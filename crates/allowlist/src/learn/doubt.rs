@@ -230,7 +230,6 @@ mod tests {
             ("api.github.com.evil.test", Some(Lookalike)),
             ("gihtub.com", Some(Lookalike)),
             ("www.github.com.evil.test", Some(Lookalike)),
-            ("registry", None),
             ("registry.npmjs.test", None),
             ("other.corq.example", Some(Lookalike)),
             ("packages.corp.examples", Some(Lookalike)),

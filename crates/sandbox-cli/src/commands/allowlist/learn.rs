@@ -234,7 +234,7 @@ mod tests {
         let hosts: Vec<String> = (0..40).map(|at| format!("a{at}.test")).collect();
         assert_eq!(
             not_proposed(Doubt::International, &hosts[..2]),
-            "no rules are proposed for a0.test, a1.test: an international name (xn--)"
+            "no rules are proposed for a0.test, a1.test: an internationalized name (xn--)"
         );
         let line = not_proposed(Doubt::Hosts, &hosts);
         assert!(line.contains("a15.test and 24 more: ") && !line.contains("a16.test"), "{line}");
