@@ -236,7 +236,8 @@ async fn attached(
     }
     let (mut filter, mut error_filter) = printer.filters(true);
     let mut messages = Vec::new();
-    let (stdout, written) = writer();
+    let mut stdout = tokio::io::stdout();
+    let (screen, written) = types.then(writer).unzip();
     let end = loop {
         tokio::select! {
             frame = shown.recv() => match frame {
@@ -248,7 +249,12 @@ async fn attached(
                     if let Some(seen) = &mut seen {
                         seen.saw(&bytes);
                     }
-                    if stdout.send(bytes.into_owned()).await.is_err() {
+                    let passed = match &screen {
+                        Some(screen) => screen.send(bytes.into_owned()).await.is_ok(),
+                        // In order with stderr.
+                        None => stdout.write_all(&bytes).await.is_ok() && stdout.flush().await.is_ok(),
+                    };
+                    if !passed {
                         break End::Detached;
                     }
                 }
@@ -282,8 +288,10 @@ async fn attached(
             interrupt = interrupts.next() => if let Some(end) = stop(interrupt).await { break end },
         }
     };
-    drop(stdout);
-    let _ = written.await;
+    drop(screen);
+    if let Some(written) = written {
+        let _ = written.await;
+    }
     drop(seen);
     if raw.take().is_some() {
         let _ = io::stderr().write_all(b"\r");
@@ -292,8 +300,8 @@ async fn attached(
     Ok(end)
 }
 
-/// A thread that writes to stdout what it is sent, which takes fewer turns than tokio's; and its
-/// end.
+/// A thread that writes what it is sent to a terminal, which takes fewer turns than tokio's stdout;
+/// and its end.
 fn writer() -> (mpsc::Sender<Vec<u8>>, oneshot::Receiver<()>) {
     let (sender, mut pieces) = mpsc::channel::<Vec<u8>>(WAITING);
     let (ended, end) = oneshot::channel();

@@ -26,6 +26,8 @@ use crate::terminal::{self, Filter};
 /// The default work tree mode of a command: with a copy, servers and watchers would not see edits
 /// on the host, and a second command would have to wait.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Direct;
+/// After so many pieces of output, other events get their turn.
+const TURN: u64 = 32;
 
 /// The streams of a command; by default those of this process.
 #[derive(Debug, Default)]
@@ -147,13 +149,20 @@ pub(super) async fn pass(
     let (out, err) = printer.filters(false);
     let mut stdout = Outlet::new(tokio::io::stdout(), out);
     let mut stderr = Outlet::new(tokio::io::stderr(), err);
+    let mut chunks = 0_u64;
     while let Some(chunk) = execution.next().await {
-        if let Some(owner) = Owner::of_this_process() {
-            owner.takes_output().await;
+        if let Some(owner) = Owner::of_this_process()
+            && owner.takes_output().await
+        {
             // Without the way through our own streams.
             match &chunk {
                 OutputChunk::Stdout(bytes) => owner.screen.write(bytes, Frame::Output).await,
                 OutputChunk::Stderr(bytes) => owner.screen.write(bytes, Frame::Message).await,
+            }
+            chunks += 1;
+            if chunks.is_multiple_of(TURN) {
+                // Signals are noticed in a flood of output too.
+                tokio::task::yield_now().await;
             }
             continue;
         }

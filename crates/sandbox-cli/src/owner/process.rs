@@ -117,13 +117,14 @@ impl Owner {
         self.takes_output.send_replace(true);
     }
 
-    /// Waits until stderr goes to attached clients. The program may write as soon as it is started.
-    pub(crate) async fn takes_output(&self) {
-        if *self.takes_output.borrow() {
-            return;
+    /// Waits until it is known where output goes, and returns whether to attached clients. The
+    /// program may write as soon as it is started.
+    pub(crate) async fn takes_output(&self) -> bool {
+        if !*self.takes_output.borrow() {
+            // With a timeout: a program that failed to start is never ready.
+            let _ = timeout(REST, self.takes_output.subscribe().wait_for(|takes| *takes)).await;
         }
-        // With a timeout: a program that failed to start is never ready.
-        let _ = timeout(REST, self.takes_output.subscribe().wait_for(|takes| *takes)).await;
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// Reports the end of the run to all attached clients, and waits until they have read it.

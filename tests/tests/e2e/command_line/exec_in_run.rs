@@ -191,8 +191,9 @@ async fn command_in_a_run_has_a_terminal() {
     // Closing the terminal ends it.
     let mut terminal = Terminal::start(&project.sandbox(&shell));
     terminal.shows("$ ");
-    terminal.types("sleep 996\n");
-    terminal.shows("sleep 996\r\n");
+    // Its echo does not show that it runs yet.
+    terminal.types("sh -c 'echo begun-$((1 + 2)); exec sleep 996'\n");
+    terminal.shows("begun-3");
     terminal.signal(Signal::HUP);
     assert_eq!(terminal.ends(), Some(129));
     let left = in_run(&project, &run, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '");
