@@ -10,7 +10,8 @@ use std::time::Duration;
 use allowlist::{Allowed, Allowlist, GitRule, Rule, UrlRule};
 
 /// The maximum length of each list in bytes; the sentences around them have less than 900.
-const RULES: usize = 700;
+const RULES: usize = 600;
+const DENIED: usize = 140;
 const PLACES: usize = 250;
 const SERVICES: usize = 150;
 /// The maximum characters of one entry.
@@ -96,7 +97,12 @@ impl NetworkAccess<'_> {
         };
         let allowed = match policy {
             None => "any public host".to_owned(),
-            Some(policy) => listed(policy.rules().iter().map(rule), RULES).unwrap_or("nothing".to_owned()),
+            Some(policy) => {
+                let allowed = listed(policy.rules().iter().map(rule), RULES);
+                let denied = listed(policy.denied().iter().map(rule), DENIED);
+                let but = denied.map(|denied| format!(", but never {denied},")).unwrap_or_default();
+                allowed.unwrap_or("nothing".to_owned()) + &but
+            }
         };
         let mut text = format!(
             "\nNetwork: HTTP on port 80 and HTTPS on port 443, through a proxy that allows {allowed} when you begin. A refusal is a JSON \

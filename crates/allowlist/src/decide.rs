@@ -3,6 +3,7 @@
 use crate::advice;
 use crate::body_check::BodyCheck;
 use crate::decision::Decision;
+use crate::denial::Denial;
 use crate::git::could_push;
 use crate::matched::Match;
 use crate::policy::Allowlist;
@@ -10,14 +11,19 @@ use crate::preset::Preset;
 use crate::request::Request;
 use crate::rule::Reach;
 use crate::rule::Rule;
+use crate::rule::RuleKind;
 use crate::vendor::VendorCheck;
 use crate::vendor::query_has_key;
 
 impl Allowlist {
-    /// Finds the first rule that allows `request`, or reports which rules come nearest.
+    /// Finds the first rule that allows `request`, or reports which rules come nearest. Nothing is
+    /// allowed that a rule of `deny` covers.
     ///
     /// On a host with rules for repositories, only these allow a push.
     pub fn decide(&self, request: &Request) -> Decision {
+        if let Some(denial) = self.denies(request) {
+            return Decision::Deny(denial);
+        }
         let push = self.is_push(request);
         let mut nearest = Reach::Nothing;
         for (position, rule) in
@@ -34,6 +40,19 @@ impl Allowlist {
         } else {
             advice::denial(nearest, request)
         })
+    }
+
+    /// The denial by the first rule of `deny` that covers `request`.
+    pub(crate) fn denies(&self, request: &Request) -> Option<Denial> {
+        let mut denied = self.denied().iter().enumerate();
+        let (index, rule) = denied.find(|(_, rule)| rule.denies(request))?;
+        Some(Denial::by_rule(named(rule, RuleKind::Deny, index, None), request))
+    }
+
+    /// Each rule of `deny` with its position.
+    pub fn denied_places(&self) -> impl Iterator<Item = (Match, &Rule)> {
+        let denied = self.denied().iter().enumerate();
+        denied.map(|(index, rule)| (named(rule, RuleKind::Deny, index, None), rule))
     }
 
     /// Rules of presets are strict: the path is matched without the query, and a query with a key
@@ -57,13 +76,15 @@ impl Allowlist {
     }
 
     /// Whether the rules alone decide about `request`, even while the rest of the web is open:
-    /// pushes to a host with rules for repositories, and requests to a vendor's model if a rule
+    /// requests that a rule of `deny` covers, pushes to a host with rules for repositories, and requests to a vendor's model if a rule
     /// names its host.
     #[must_use]
     pub fn stays_judged(&self, request: &Request) -> bool {
         let host = request.host();
         let is_named = || self.rules().iter().any(|rule| rule.host().matches(host));
-        self.is_push(request) || (self.vendor_tools().concerns(host) && is_named())
+        self.denies(request).is_some()
+            || self.is_push(request)
+            || (self.vendor_tools().concerns(host) && is_named())
     }
 
     /// Whether `request` could push to a host with rules for repositories, so that only these can
@@ -101,16 +122,7 @@ impl Allowlist {
             Some(position) => self.of_preset(position),
             None => (None, position.saturating_sub(own.partition_point(|other| other.kind() < kind))),
         };
-        Match {
-            kind,
-            index,
-            preset: preset.map(|preset| preset.name().to_owned()),
-            host: rule.host().to_string(),
-            path: match rule {
-                Rule::Domain(_) => None,
-                Rule::Url(rule) => Some(rule.path().to_string()),
-            },
-        }
+        named(rule, kind, index, preset)
     }
 
     /// The preset of a rule and its position there, by its position among the rules of all presets.
@@ -123,6 +135,16 @@ impl Allowlist {
             }
         }
         (None, index)
+    }
+}
+
+fn named(rule: &Rule, kind: RuleKind, index: usize, preset: Option<Preset>) -> Match {
+    Match {
+        kind,
+        index,
+        preset: preset.map(|preset| preset.name().to_owned()),
+        host: rule.host().to_string(),
+        path: rule.as_url().map(|rule| rule.path().to_string()),
     }
 }
 

@@ -5,8 +5,10 @@
 
 use crate::host::HostName;
 use crate::host::InvalidHost;
+use crate::matched::Match;
 use crate::push_report::PushReport;
 use crate::reason::Reason;
+use crate::request::Request;
 use crate::target::PathRefusal;
 
 /// The reason why a request is refused, and the fix.
@@ -18,6 +20,8 @@ pub struct Denial {
     /// Where the message can name the policy file.
     file_at: Option<usize>,
     push: Option<Box<PushReport>>,
+    /// The rule of `deny` that matched.
+    rule: Option<Box<Match>>,
 }
 
 impl Denial {
@@ -49,19 +53,35 @@ impl Denial {
         self.push.as_deref()
     }
 
+    /// The rule of `deny` that covers the request, if one does.
+    #[must_use]
+    pub fn rule(&self) -> Option<&Match> {
+        self.rule.as_deref()
+    }
+
+    /// A request that this rule of `deny` covers.
+    pub(crate) fn by_rule(rule: Match, request: &Request) -> Self {
+        let place = format!("{}[{}]", rule.kind.list(), rule.index);
+        let message = format!(
+            "a rule of `deny` forbids this request to {}: to allow it, remove `{place}`",
+            request.host()
+        );
+        Self { rule: Some(Box::new(rule)), ..Self::of_policy(Reason::Denied, message, "") }
+    }
+
     /// The same denial, for a push.
     pub(crate) fn of_push(self, report: PushReport) -> Self {
         Self { push: Some(Box::new(report)), ..self }
     }
 
     fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), file_at: None, push: None }
+        Self { reason, message: message.into(), file_at: None, push: None, rule: None }
     }
 
     /// A denial that a change of the policy can fix: between `before` and `after` the message can
     /// name the file.
     pub(crate) fn of_policy(reason: Reason, before: String, after: &str) -> Self {
-        Self { reason, file_at: Some(before.len()), message: before + after, push: None }
+        Self { reason, file_at: Some(before.len()), message: before + after, push: None, rule: None }
     }
 
     /// A TLS connection without a host name.

@@ -60,6 +60,11 @@ pub enum InvalidRule {
     /// `/me/repo.git/`.
     #[error("a repository's path does not end in `/`: leave it out")]
     RepositoryPath,
+    /// A rule of `deny` with `git`.
+    #[error(
+        "a rule of `deny` has no `git`: leave it out, and end the path with `*` to deny everything below it"
+    )]
+    DeniedRepository,
     /// Two keys of which the second excludes the first, such as `methods` and `git`.
     #[error("an entry has `{0}` or `{1}`, not both: leave `{0}` out, since `{1}` says what is asked for")]
     Excluded(&'static str, &'static str),

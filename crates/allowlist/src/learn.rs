@@ -112,6 +112,8 @@ pub enum LeftOut {
     NeverAllowed,
     /// Its host is an address that did not answer, or a metadata service.
     Address,
+    /// A rule of `deny` forbids it.
+    Denied,
     /// It may be a push, which needs a `git` entry with the refs that it may update.
     Push,
     /// It is not refused for lack of a rule but for another reason: its body, a vendor tool, a
@@ -126,6 +128,7 @@ impl LeftOut {
         match self {
             Self::NeverAllowed => "no rule can allow it",
             Self::Address => "an address or a metadata service",
+            Self::Denied => "a rule of `deny` forbids it",
             Self::Push => "it may be a push: write a `git` entry",
             Self::OtherReason => "refused for another reason than the lack of a rule",
         }
@@ -195,6 +198,9 @@ impl Allowlist {
         let host = request.host();
         if (host.is_ipv4().is_some() && !answered) || is_metadata(host.as_str()) {
             return Err(LeftOut::Address);
+        }
+        if self.denies(request).is_some() {
+            return Err(LeftOut::Denied);
         }
         if could_push(request.target()) {
             return Err(LeftOut::Push);

@@ -72,6 +72,7 @@ pub use method::Method;
 pub use method::RuleMethod;
 pub use path_pattern::PathPattern;
 pub use policy::Allowlist;
+pub use policy::RuleChange;
 #[cfg(feature = "yaml")]
 pub use policy_text::CannotEdit;
 #[cfg(feature = "yaml")]

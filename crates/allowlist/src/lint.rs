@@ -101,6 +101,17 @@ impl Allowlist {
             );
             Warning { rule: None, message }
         }));
+        for (index, rule) in self.denied().iter().enumerate() {
+            let messages = deny_pitfall(rule);
+            warnings.extend(messages.map(|message| Warning { rule: Some((RuleKind::Deny, index)), message }));
+        }
+        for (place, rule) in self.places().filter(|(place, _)| place.preset.is_none()) {
+            let denied = self.denied().iter().position(|denied| denied.covers(rule));
+            warnings.extend(denied.map(|index| Warning {
+                rule: Some((place.kind, place.index)),
+                message: format!("`deny[{index}]` forbids all of this: remove one"),
+            }));
+        }
         let domains = HostIndex::new(self.domains());
         // Rules of presets are reviewed, and not in the lists that warnings name.
         let rules: Vec<&UrlRule> = self.own_rules().iter().filter_map(Rule::as_url).collect();
@@ -231,6 +242,15 @@ fn host_breadth(host: &HostPattern, whole: bool) -> Option<String> {
     None
 }
 
+/// A rule of `deny` that does not match as intended, so that nothing is denied.
+fn deny_pitfall(rule: &Rule) -> impl Iterator<Item = String> {
+    let host = rule.host().as_str();
+    let address = (!rule.host().is_exact() && looks_like_address(host))
+        .then(|| format!("`{host}` never matches an IPv4 address: name each address in full"));
+    let url = rule.as_url();
+    address.into_iter().chain(url.and_then(path_pitfall)).chain(url.and_then(method_pitfall))
+}
+
 fn looks_like_address(text: &str) -> bool {
     text.contains('.')
         && text.bytes().any(|byte| byte.is_ascii_digit())
@@ -347,6 +367,20 @@ mod tests {
         check("domains: ['*example.com']", &["evilexample.com"]);
         check("domains: ['example.*']", &["example.x.evil.example"]);
         check("domains: ['10.0.0.*']", &["never matches an IPv4 address"]);
+    }
+
+    #[test]
+    fn deny_rules() {
+        check(
+            "domains: ['*.a.example']\ndeny: [x.a.example, {host: y.a.example, path: '/x*', methods: [POST]}]",
+            &[],
+        );
+        check("domains: [a.b, c.d]\ndeny: ['*.b']", &["`deny[0]` forbids all of this"]);
+        check("domains: [c.d]\ndeny: ['10.0.0.*']", &["never matches an IPv4 address"]);
+        check(
+            "domains: [c.d]\ndeny: [{host: a.b, path: /x/}, {host: a.b, methods: [GTE]}]",
+            &["`/x/*`", "GTE is not a registered HTTP method"],
+        );
     }
 
     #[test]

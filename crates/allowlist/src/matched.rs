@@ -1,4 +1,4 @@
-//! Which rule allows a request.
+//! Which rule allows or denies a request.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::rule::RuleKind;
 
-/// The rule that allows a request.
+/// The rule that allows a request, or denies it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Match {
@@ -20,7 +20,7 @@ pub struct Match {
     pub preset: Option<String>,
     /// Its host pattern in canonical form.
     pub host: String,
-    /// Its path pattern, empty for any path; `None` for a rule of `domains`.
+    /// Its path pattern, empty for any path; `None` for a rule for all of its hosts.
     pub path: Option<String>,
 }
 

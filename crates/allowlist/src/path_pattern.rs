@@ -106,6 +106,11 @@ impl PathPattern {
         self.as_str().is_empty() || self.pattern.matches(text)
     }
 
+    /// Whether the pattern matches `text`, where upper and lower case are the same.
+    pub(crate) fn matches_loosely(&self, text: &str) -> bool {
+        self.as_str().is_empty() || self.pattern.matches_in_any_case(text)
+    }
+
     pub(crate) fn pattern(&self) -> &Pattern {
         &self.pattern
     }

@@ -1,5 +1,6 @@
 //! The policy as a whole: its rules, and which of them apply to a host.
 
+use serde::Deserialize;
 use serde::Serialize;
 use serde::Serializer;
 use serde::ser::SerializeStruct;
@@ -15,7 +16,7 @@ use crate::vendor_tools::VendorTools;
 
 /// The hosts and paths that may be reached. The default is empty and allows nothing.
 ///
-/// Serialized as `{"presets": […], "domains": […], "url_prefixes": [{"host", "path", "methods",
+/// Serialized as `{"presets": […], "deny": […], "domains": […], "url_prefixes": [{"host", "path", "methods",
 /// "git"}], "vendor_tools": {…}, "budget": {…}}`; deserializing validates as strictly as
 /// [`Allowlist::from_json`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,8 +33,38 @@ pub struct Allowlist {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Apart {
     presets: Vec<Preset>,
+    denied: Vec<Rule>,
     vendor_tools: VendorTools,
     budget: Budget,
+}
+
+/// A change of what one rule covers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleChange {
+    /// As by [`Allowlist::allowing`].
+    Allow(Rule),
+    /// As by [`Allowlist::denying`].
+    Deny(Rule),
+}
+
+impl RuleChange {
+    /// Its rule.
+    #[must_use]
+    pub fn rule(&self) -> &Rule {
+        match self {
+            Self::Allow(rule) | Self::Deny(rule) => rule,
+        }
+    }
+
+    /// The policy with this change.
+    #[must_use]
+    pub fn applied_to(&self, policy: Allowlist) -> Allowlist {
+        match self {
+            Self::Allow(rule) => policy.allowing(rule),
+            Self::Deny(rule) => policy.denying(rule),
+        }
+    }
 }
 
 impl Allowlist {
@@ -54,17 +85,49 @@ impl Allowlist {
         self.with_own_rules(own.chain(rules).collect())
     }
 
-    /// The same policy, without these rules of its own.
+    /// The same policy, which allows what `rule` covers: without the rules of `deny` that it covers,
+    /// and with it, unless another rule covers it. A rule of `deny` that only overlaps with it stays.
     #[must_use]
-    pub fn without_rules(&self, rules: &[Rule]) -> Self {
-        let kept = self.own_rules().iter().filter(|own| !rules.contains(own));
-        self.with_own_rules(kept.cloned().collect())
+    pub fn allowing(mut self, rule: &Rule) -> Self {
+        self.apart.denied.retain(|denied| !rule.covers(denied));
+        if self.rules.iter().any(|known| known.covers(rule)) { self } else { self.with_rules([rule.clone()]) }
     }
 
-    /// The same policy, with these rules instead of its own.
+    /// The same policy, which denies what `rule` covers, whatever allows it: other rules, presets, or
+    /// an open shield. Its own rules that `rule` covers are gone. A rule for repositories denies
+    /// everything below its path. See [`denied`](Self::denied) for what a rule matches.
+    #[must_use]
+    pub fn denying(self, rule: &Rule) -> Self {
+        let rule = rule.clone().for_denial();
+        let kept = self.own_rules().iter().filter(|own| !rule.covers(own)).cloned().collect();
+        let mut policy = self.with_own_rules(kept);
+        if !policy.apart.denied.iter().any(|known| known.covers(&rule)) {
+            policy.apart.denied.push(rule);
+        }
+        policy
+    }
+
+    /// The same policy, with other rules instead of its own.
     pub(crate) fn with_own_rules(&self, rules: Vec<Rule>) -> Self {
-        let policy = Self::new(rules).with_vendor_tools(self.apart.vendor_tools.clone());
-        policy.with_budget(self.apart.budget).with_presets(self.apart.presets.iter().copied())
+        let mut policy = Self::new(rules).with_presets(self.apart.presets.iter().copied());
+        policy.apart.clone_from(&self.apart);
+        policy
+    }
+
+    /// The same policy, with these rules of `deny`, none of them for repositories.
+    pub(crate) fn with_denied(mut self, rules: Vec<Rule>) -> Self {
+        self.apart.denied = rules;
+        self
+    }
+
+    /// The rules of `deny`, which are tried before all others.
+    ///
+    /// Since servers read paths in different ways, these match more than they would in another list:
+    /// in either case, with and without the query (also an encoded one), `//` as `/`, without
+    /// parameters of segments (`;v=1`) and a `/` at the end, decoded once and to the end.
+    #[must_use]
+    pub fn denied(&self) -> &[Rule] {
+        &self.apart.denied
     }
 
     /// The same policy, with the rules of these presets after its own. Presets that it already has
@@ -126,7 +189,7 @@ impl Allowlist {
         self.rules.get(..own).unwrap_or_default()
     }
 
-    /// Whether there are no rules, so that nothing is allowed.
+    /// Whether no rule allows anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
@@ -150,6 +213,16 @@ impl Allowlist {
         self.own_rules().iter().filter_map(Rule::as_url).filter(|rule| rule.host().matches(host))
     }
 
+    fn denied_for(&self, host: &HostName) -> impl Iterator<Item = &Rule> {
+        self.apart.denied.iter().filter(|rule| rule.host().matches(host))
+    }
+
+    /// Whether only some paths of `host` are denied.
+    #[must_use]
+    pub fn denies_paths_of(&self, host: &HostName) -> bool {
+        self.denied_for(host).filter_map(Rule::as_url).any(|rule| !rule.path().covers_every_path())
+    }
+
     pub(crate) fn domains(&self) -> impl Iterator<Item = &HostPattern> {
         self.rules.iter().filter_map(|rule| match rule {
             Rule::Domain(host) => Some(host),
@@ -166,6 +239,7 @@ impl Allowlist {
     #[must_use]
     pub fn has_method_rules_for(&self, host: &HostName) -> bool {
         self.url_rules().any(|rule| !rule.allows_every_request() && rule.host().matches(host))
+            || self.denied_for(host).any(|rule| rule.as_url().is_some())
             || self.apart.vendor_tools.concerns(host)
     }
 
@@ -176,7 +250,9 @@ impl Allowlist {
         let whole = self.domains().any(|domain| domain.matches(host));
         let mut limited =
             self.url_rules().filter(|rule| !rule.path().covers_every_path() || rule.judges_bodies());
-        (!whole && limited.any(|rule| rule.host().matches(host))) || self.judges_bodies_of(host)
+        (!whole && limited.any(|rule| rule.host().matches(host)))
+            || self.denies_paths_of(host)
+            || self.judges_bodies_of(host)
     }
 }
 
@@ -185,10 +261,15 @@ impl Serialize for Allowlist {
         let has_vendor_tools = self.apart.vendor_tools != VendorTools::default();
         let has_budget = self.apart.budget != Budget::default();
         let has_presets = !self.apart.presets.is_empty();
-        let fields = 2 + usize::from(has_presets) + usize::from(has_vendor_tools) + usize::from(has_budget);
+        let has_denied = !self.apart.denied.is_empty();
+        let more = [has_presets, has_denied, has_vendor_tools, has_budget];
+        let fields = 2 + more.into_iter().filter(|has| *has).count();
         let mut lists = serializer.serialize_struct("Allowlist", fields)?;
         if has_presets {
             lists.serialize_field("presets", &self.apart.presets)?;
+        }
+        if has_denied {
+            lists.serialize_field(RuleKind::Deny.list(), &self.apart.denied)?;
         }
         lists.serialize_field(RuleKind::Domain.list(), &self.domains().collect::<Vec<_>>())?;
         let own = self.own_rules().iter().filter_map(Rule::as_url);

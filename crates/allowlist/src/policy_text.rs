@@ -16,7 +16,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::lint::Warning;
+use crate::matched::Match;
 use crate::policy::Allowlist;
+use crate::policy::RuleChange;
 use crate::rule::Rule;
 use crate::rule::RuleKind;
 
@@ -42,10 +44,9 @@ pub struct PolicyText {
 
 /// The form of the file does not permit changes in place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file} is written in a form that cannot be changed in place: change it by hand, {verb}\n{lines}")]
+#[error("{file} is written in a form that cannot be changed in place: change it by hand{lines}")]
 pub struct CannotEdit {
     file: String,
-    verb: &'static str,
     lines: String,
 }
 
@@ -79,30 +80,25 @@ impl PolicyText {
     ///
     /// Never for a text that was parsed.
     pub fn lint(&self) -> Result<Vec<(Location, Warning)>, InvalidFile> {
-        #[derive(Deserialize)]
-        struct Places {
-            #[serde(default)]
-            domains: Vec<Spanned<IgnoredAny>>,
-            #[serde(default)]
-            url_prefixes: Vec<Spanned<IgnoredAny>>,
-            vendor_tools: Option<Spanned<IgnoredAny>>,
-        }
         let warnings = self.policy.lint();
         if warnings.is_empty() {
             return Ok(Vec::new());
         }
-        let places: Option<Places> = located_yaml::read(&self.file, &self.text)?;
+        let lists: Option<Lists> = located_yaml::read(&self.file, &self.text)?;
+        let lists = lists.unwrap_or_default();
         let start = Location::new(&self.file, Position { line: 1, column: 1 });
-        let place = |warning: &Warning| {
-            let places = places.as_ref()?;
-            match warning.rule() {
-                Some((RuleKind::Domain, index)) => places.domains.get(index).map(Spanned::location),
-                Some((RuleKind::Url, index)) => places.url_prefixes.get(index).map(Spanned::location),
-                None => places.vendor_tools.as_ref().map(Spanned::location),
-            }
+        let place = |warning: &Warning| match warning.rule() {
+            Some((kind, index)) => lists.item(kind, index),
+            None => lists.vendor_tools.as_ref().map(Spanned::location),
         };
         let with_place = |warning| (place(&warning).unwrap_or(&start).clone(), warning);
         Ok(warnings.into_iter().map(with_place).collect())
+    }
+
+    /// Finds the positions of rules in this text; there is none for rules of presets.
+    pub fn places(&self) -> impl Fn(&Match) -> Option<Location> + use<> {
+        let lists: Lists = located_yaml::read(&self.file, &self.text).unwrap_or_default();
+        move |rule| lists.item(rule.kind, rule.index).filter(|_| rule.preset.is_none()).cloned()
     }
 
     /// The same with these rules at the ends of their lists.
@@ -111,60 +107,87 @@ impl PolicyText {
     ///
     /// If it cannot be changed in place; the error has the lines to add.
     pub fn with(&self, rules: &[Rule]) -> Result<Self, CannotEdit> {
-        let wanted = self.policy.clone().with_rules(rules.iter().cloned());
-        let of_kind =
-            |kind: RuleKind| rules.iter().filter(move |rule| rule.kind() == kind).collect::<Vec<_>>();
-        let text = [RuleKind::Domain, RuleKind::Url].into_iter().try_fold(self.text.clone(), |text, kind| {
-            let rules = of_kind(kind);
-            if rules.is_empty() { Some(text) } else { insert(&text, kind, &rules) }
-        });
-        self.changed(text, &wanted).ok_or_else(|| self.by_hand("adding", rules))
+        self.changed(&self.policy.clone().with_rules(rules.iter().cloned()))
     }
 
-    /// The same without these rules, as far as they are the policy's own.
+    /// The same with this change.
     ///
     /// # Errors
     ///
-    /// If it cannot be changed in place; the error has the rules to remove.
-    pub fn without(&self, rules: &[Rule]) -> Result<Self, CannotEdit> {
-        let mut left = self.clone();
-        for rule in rules {
-            while let Some(position) = left.policy.own_rules().iter().position(|own| own == rule) {
-                let of_kind = |own: &&Rule| own.kind() == rule.kind();
-                let own = left.policy.own_rules();
-                let index = own.iter().take(position).filter(of_kind).count();
-                let kept =
-                    own.iter().enumerate().filter(|(at, _)| *at != position).map(|(_, own)| own.clone());
-                let wanted = left.policy.with_own_rules(kept.collect());
-                let text = remove(&left.text, rule.kind(), index);
-                left = left.changed(text, &wanted).ok_or_else(|| self.by_hand("removing", rules))?;
-            }
-        }
-        Ok(left)
+    /// If it cannot be changed in place; the error has the lines to remove and to add.
+    pub fn with_change(&self, change: &RuleChange) -> Result<Self, CannotEdit> {
+        self.changed(&change.applied_to(self.policy.clone()))
     }
 
-    /// The text, if it parses to the wanted policy.
-    fn changed(&self, text: Option<String>, wanted: &Allowlist) -> Option<Self> {
-        let changed = Self::read(&text?, &self.file).ok()?;
-        (changed.policy == *wanted).then_some(changed)
-    }
-
-    fn by_hand(&self, verb: &'static str, rules: &[Rule]) -> CannotEdit {
-        let mut lines = Vec::new();
-        for kind in [RuleKind::Domain, RuleKind::Url] {
-            let mut items = rules.iter().filter(|rule| rule.kind() == kind).peekable();
-            if items.peek().is_some() {
-                lines.push(format!("{}:", kind.list()));
-                lines.extend(items.map(|rule| format!("  - {}", rule.to_yaml())));
+    /// The same with the rules of the `wanted` policy, whose new ones are at the ends of their lists.
+    fn changed(&self, wanted: &Allowlist) -> Result<Self, CannotEdit> {
+        let (mut text, mut lines) = (Some(self.text.clone()), String::new());
+        for kind in KINDS {
+            let (mut now, then) = (rules_of(&self.policy, kind), rules_of(wanted, kind));
+            let mut gone = Vec::new();
+            for index in (0..now.len()).rev() {
+                if now.get(index).is_some_and(|rule| !then.contains(rule)) {
+                    gone.insert(0, now.remove(index));
+                    text = text.and_then(|text| remove(&text, kind, index));
+                }
+            }
+            let new = then.get(now.len()..).unwrap_or_default();
+            text = text.and_then(|text| insert(&text, kind, new));
+            for (verb, rules) in [("remove from", gone.as_slice()), ("add to", new)] {
+                if !rules.is_empty() {
+                    // Writing to a string cannot fail.
+                    let _ = write!(lines, "\n{verb} `{}`:", kind.list());
+                    lines.extend(rules.iter().map(|rule| format!("\n  - {}", rule.to_yaml())));
+                }
             }
         }
-        CannotEdit { file: self.file.clone(), verb, lines: lines.join("\n") }
+        let changed = text.and_then(|text| Self::read(&text, &self.file).ok());
+        changed
+            .filter(|changed| changed.policy == *wanted)
+            .ok_or_else(|| CannotEdit { file: self.file.clone(), lines })
+    }
+}
+
+const KINDS: [RuleKind; 3] = [RuleKind::Deny, RuleKind::Domain, RuleKind::Url];
+
+/// The rules in the list of this kind.
+fn rules_of(policy: &Allowlist, kind: RuleKind) -> Vec<&Rule> {
+    match kind {
+        RuleKind::Deny => policy.denied().iter().collect(),
+        RuleKind::Domain | RuleKind::Url => {
+            policy.own_rules().iter().filter(|rule| rule.kind() == kind).collect()
+        }
     }
 }
 
 fn parse(text: &str, file: &str) -> Result<Allowlist, InvalidFile> {
     let is_json = Path::new(file).extension().is_some_and(|extension| extension == "json");
     if is_json { Allowlist::from_json(text, file) } else { Allowlist::from_yaml(text, file) }
+}
+
+type Items = Option<Spanned<Vec<Spanned<IgnoredAny>>>>;
+
+/// The positions of the parts of a policy.
+#[derive(Default, Deserialize)]
+struct Lists {
+    deny: Items,
+    domains: Items,
+    url_prefixes: Items,
+    vendor_tools: Option<Spanned<IgnoredAny>>,
+}
+
+impl Lists {
+    fn of(&self, kind: RuleKind) -> &Items {
+        match kind {
+            RuleKind::Deny => &self.deny,
+            RuleKind::Domain => &self.domains,
+            RuleKind::Url => &self.url_prefixes,
+        }
+    }
+
+    fn item(&self, kind: RuleKind, index: usize) -> Option<&Location> {
+        self.of(kind).as_ref()?.get(index).map(Spanned::location)
+    }
 }
 
 /// The list of rules of one kind.
@@ -182,20 +205,8 @@ struct List {
 
 /// The position of the list of rules of this kind; `None` if it cannot be determined.
 fn place_of(text: &str, kind: RuleKind) -> Option<Place> {
-    type Items = Option<Spanned<Vec<Spanned<IgnoredAny>>>>;
-    #[derive(Deserialize)]
-    struct Lists {
-        #[serde(default)]
-        domains: Items,
-        #[serde(default)]
-        url_prefixes: Items,
-    }
     let lists = located_yaml::read::<Lists>("", text).ok()?;
-    let found = match kind {
-        RuleKind::Domain => lists.domains,
-        RuleKind::Url => lists.url_prefixes,
-    };
-    let Some(found) = found else { return Some(Place::Missing) };
+    let Some(found) = lists.of(kind) else { return Some(Place::Missing) };
     let keys = located_yaml::read::<Entries<String, IgnoredAny>>("", text).ok()?;
     let key = keys.into_iter().map(|(key, _)| key).find(|key| **key == kind.list())?;
     let items = found.iter().map(|item| offset(text, item.location())).collect::<Option<_>>()?;
@@ -215,6 +226,9 @@ fn offset(text: &str, location: &Location) -> Option<usize> {
 }
 
 fn insert(text: &str, kind: RuleKind, rules: &[&Rule]) -> Option<String> {
+    if rules.is_empty() {
+        return Some(text.to_owned());
+    }
     let Place::At(List { start, items, .. }) = place_of(text, kind)? else {
         let mut text = ended(text);
         // Writing to a string cannot fail.
@@ -240,11 +254,7 @@ fn insert(text: &str, kind: RuleKind, rules: &[&Rule]) -> Option<String> {
 
 fn insert_in_brackets(text: &str, start: usize, rules: &[&Rule]) -> Option<String> {
     let is_json = text.trim_start().starts_with('{');
-    let item = |rule: &&Rule| match rule {
-        Rule::Domain(host) if is_json => serde_json::to_string(host).ok(),
-        Rule::Url(rule) if is_json => serde_json::to_string(rule).ok(),
-        rule => Some(rule.to_yaml()),
-    };
+    let item = |rule: &&Rule| if is_json { serde_json::to_string(rule).ok() } else { Some(rule.to_yaml()) };
     let items = rules.iter().map(item).collect::<Option<Vec<_>>>()?.join(", ");
     let parts = bracketed(text, start)?;
     let (at, comma) = match parts.as_slice() {

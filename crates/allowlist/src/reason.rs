@@ -22,6 +22,8 @@ pub enum Reason {
     MethodForbidden,
     /// The path is ambiguous.
     Path,
+    /// A rule of `deny` covers it.
+    Denied,
     /// Host and path are allowed, with other methods.
     Method,
     /// Host and path are allowed, without the query.
@@ -53,6 +55,7 @@ impl Reason {
             Self::Port => "port",
             Self::MethodForbidden => "method_forbidden",
             Self::Path => "path",
+            Self::Denied => "denied",
             Self::Method => "method",
             Self::Query => "query",
             Self::PathNotAllowed => "path_not_allowed",
@@ -69,7 +72,8 @@ impl Reason {
     #[must_use]
     pub fn is_the_operators(self) -> bool {
         match self {
-            Self::Host
+            Self::Denied
+            | Self::Host
             | Self::PathNotAllowed
             | Self::Method
             | Self::Query
@@ -107,6 +111,7 @@ mod tests {
             (Reason::Port, "port"),
             (Reason::MethodForbidden, "method_forbidden"),
             (Reason::Path, "path"),
+            (Reason::Denied, "denied"),
             (Reason::Method, "method"),
             (Reason::Query, "query"),
             (Reason::PathNotAllowed, "path_not_allowed"),

@@ -1,8 +1,15 @@
 //! The rules of a policy.
 
+use std::fmt;
+
 use serde::Deserialize;
 use serde::Deserializer;
 use serde::Serialize;
+use serde::Serializer;
+use serde::de::Error;
+use serde::de::MapAccess;
+use serde::de::Visitor;
+use serde::de::value::MapAccessDeserializer;
 
 use crate::git::GitRule;
 use crate::git::Service;
@@ -22,11 +29,13 @@ pub enum Rule {
     Url(UrlRule),
 }
 
-/// The kind of a rule, in the order in which rules are tried.
+/// The list of a rule, in the order in which the lists are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RuleKind {
+    /// `deny`.
+    Deny,
     /// `domains`.
     Domain,
     /// `url_prefixes`.
@@ -38,6 +47,7 @@ impl RuleKind {
     #[must_use]
     pub fn list(self) -> &'static str {
         match self {
+            Self::Deny => "deny",
             Self::Domain => "domains",
             Self::Url => "url_prefixes",
         }
@@ -45,7 +55,7 @@ impl RuleKind {
 }
 
 impl Rule {
-    /// Its kind.
+    /// The list of rules that allow what it covers.
     #[must_use]
     pub fn kind(&self) -> RuleKind {
         match self {
@@ -77,6 +87,33 @@ impl Rule {
         self.as_url().and_then(UrlRule::git)
     }
 
+    /// The rule as one of `deny`: those for repositories are for everything below their paths.
+    pub(crate) fn for_denial(self) -> Self {
+        match self {
+            Self::Url(UrlRule { host, path, allowed: Allowed::Git(_) }) => {
+                let path = path.as_str().strip_suffix(".git").unwrap_or(path.as_str());
+                let path = PathPattern::new(&format!("{path}*")).unwrap_or_else(|_| PathPattern::any());
+                Self::Url(UrlRule { host, path, allowed: Allowed::Everything })
+            }
+            other => other,
+        }
+    }
+
+    /// Whether it forbids `request` as a rule of `deny`: a server may read the path in any of its
+    /// [`readings`](crate::Target::readings).
+    pub(crate) fn denies(&self, request: &Request) -> bool {
+        let is_meant = |rule: &UrlRule| match rule.allowed() {
+            Allowed::Methods(methods) => methods.iter().any(|listed| listed.matches(request.method())),
+            Allowed::Everything | Allowed::Git(_) => true,
+        };
+        self.host().matches(request.host())
+            && self.as_url().is_none_or(|rule| {
+                is_meant(rule)
+                    && (rule.path().covers_every_path()
+                        || request.target().readings().any(|text| rule.path().matches_loosely(&text)))
+            })
+    }
+
     /// How much of a request the rule covers.
     pub(crate) fn reach(&self, request: &Request) -> Reach {
         if !self.host().matches(request.host()) {
@@ -86,6 +123,40 @@ impl Rule {
             Self::Domain(_) => Reach::All,
             Self::Url(rule) => rule.reach(request),
         }
+    }
+}
+
+/// A host pattern or an entry of `url_prefixes`, as in its list.
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Domain(host) => host.serialize(serializer),
+            Self::Url(rule) => rule.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RuleVisitor)
+    }
+}
+
+struct RuleVisitor;
+
+impl<'de> Visitor<'de> for RuleVisitor {
+    type Value = Rule;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a host pattern, or a mapping such as {host: api.example, path: /v1/*}")
+    }
+
+    fn visit_str<E: Error>(self, host: &str) -> Result<Rule, E> {
+        HostPattern::new(host).map(Rule::Domain).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entry: A) -> Result<Rule, A::Error> {
+        UrlRule::deserialize(MapAccessDeserializer::new(entry)).map(Rule::Url)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Overlap of two rules.
 
+use crate::host_pattern::HostPattern;
 use crate::lint::covers;
 use crate::lint::covers_host;
 use crate::lint::covers_rule;
@@ -24,17 +25,31 @@ impl Rule {
         }
     }
 
-    /// Whether both may allow the same request; may be a false positive, and a false negative only
-    /// if the hosts of both have wildcards.
+    /// Whether both may cover the same request; may be a false positive, never a false negative.
     #[must_use]
     pub fn may_meet(&self, other: &Self) -> bool {
-        let hosts = covers_host(self.host(), other.host()) || covers_host(other.host(), self.host());
-        hosts
+        hosts_may_meet(self.host(), other.host())
             && match (self.as_url(), other.as_url()) {
                 (Some(one), Some(two)) => paths_may_meet(one, two) && methods_may_meet(one, two),
                 _ => true,
             }
     }
+}
+
+/// Whether both may match the same host; may be a false positive, never a false negative.
+pub(crate) fn hosts_may_meet(one: &HostPattern, two: &HostPattern) -> bool {
+    if one.is_exact() || two.is_exact() {
+        return covers_host(one, two) || covers_host(two, one);
+    }
+    let (one, two) = (one.pattern(), two.pattern());
+    may_begin(&one.literal_prefix(), &two.literal_prefix()) && {
+        let (one, two) = (one.literal_suffix(), two.literal_suffix());
+        one.ends_with(&two) || two.ends_with(&one)
+    }
+}
+
+fn may_begin(one: &str, two: &str) -> bool {
+    one.starts_with(two) || two.starts_with(one)
 }
 
 fn paths_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
@@ -47,8 +62,7 @@ fn paths_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
     if one.is_exact() || two.is_exact() {
         return covers(one, two) || covers(two, one);
     }
-    let (one, two) = (one.literal_prefix(), two.literal_prefix());
-    one.starts_with(&two) || two.starts_with(&one)
+    may_begin(&one.literal_prefix(), &two.literal_prefix())
 }
 
 fn methods_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
@@ -69,6 +83,10 @@ mod tests {
             ("*.a.b", "x.a.b/y", true, true),
             ("a.b", "c.b", false, false),
             ("x.a.b", "*.a.b", false, true),
+            ("*.a.b", "x*.b", false, true),
+            ("*.a.b", "*.c.b", false, false),
+            ("x*.b", "y*.b", false, false),
+            ("a?.b/x", "*.b", false, true),
             ("a.b/*", "a.b", true, true),
             ("a.b/x*", "GET a.b/x/y", true, true),
             ("GET a.b/x*", "a.b/x/y", false, true),

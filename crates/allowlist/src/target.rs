@@ -105,11 +105,40 @@ impl Target {
         self.matching.get(..self.matching_query_start).unwrap_or_default()
     }
 
+    /// The texts that rules of `deny` match: the path as servers may read it, with and without the
+    /// query. It is decoded once and to the end; as it is, and with `//` joined and the parameters
+    /// of segments (`;v=1`) and a decoded query cut off, with and without a `/` at its end.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = String> {
+        let (path, query) = self.received.split_at_checked(self.query_start).unwrap_or_default();
+        let to_the_end = |bytes| String::from_utf8_lossy(&decode_fully(bytes)).into_owned();
+        let raw = self.matching.get(self.matching_query_start..).unwrap_or_default().to_owned();
+        let levels = [(self.path().to_owned(), raw), (to_the_end(path), to_the_end(query))];
+        levels.into_iter().flat_map(|(path, query)| {
+            let plain = without_parameters(&path);
+            let file = plain.strip_suffix('/').unwrap_or(&plain).to_owned();
+            [path, plain, file].into_iter().flat_map(move |path| [format!("{path}{query}"), path])
+        })
+    }
+
     /// The raw query, without its `?`; `Some` and empty if nothing follows the `?`.
     #[must_use]
     pub fn query(&self) -> Option<&[u8]> {
         self.received.get(self.query_start + 1..)
     }
+}
+
+/// The path up to a decoded `?` or `#`, with single slashes, and segments that end at their `;`.
+fn without_parameters(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    for segment in path.split_inclusive('/') {
+        let name = segment.split([';', '/']).next().unwrap_or_default();
+        plain.push_str(name);
+        if segment.ends_with('/') && !plain.ends_with('/') {
+            plain.push('/');
+        }
+    }
+    plain
 }
 
 /// The query as text. Bytes at which HTTP parsers cut the target, or which they refuse, are

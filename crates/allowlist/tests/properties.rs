@@ -8,8 +8,10 @@ use allowlist::GitRule;
 use allowlist::HostPattern;
 use allowlist::Preset;
 use allowlist::Reach;
+use allowlist::Reason;
 use allowlist::RefPattern;
 use allowlist::Rule;
+use allowlist::RuleKind;
 use allowlist::UrlRule;
 use allowlist::VendorTools;
 use proptest::prelude::*;
@@ -52,13 +54,16 @@ fn policy() -> impl Strategy<Value = Allowlist> {
     let repository = (host(), path(), git).prop_filter_map("repository", |(host, path, git)| {
         UrlRule::repository(&host, &path, git).ok().map(Rule::from)
     });
-    let rule = prop_oneof![rule, repository];
+    let rule = prop_oneof![rule, repository].boxed();
     let presets = proptest::sample::subsequence(Preset::all().collect::<Vec<_>>(), 0..3);
-    (domains, proptest::collection::vec(rule, 0..4), vendor_tools(), presets).prop_map(
-        |(domains, rules, vendor_tools, presets)| {
-            Allowlist::new(rules.into_iter().chain(domains))
+    let rules = proptest::collection::vec(rule.clone(), 0..4);
+    let denied = proptest::collection::vec(rule, 0..2);
+    (domains, rules, denied, vendor_tools(), presets).prop_map(
+        |(domains, rules, denied, vendor_tools, presets)| {
+            let policy = Allowlist::new(rules.into_iter().chain(domains))
                 .with_presets(presets)
-                .with_vendor_tools(vendor_tools)
+                .with_vendor_tools(vendor_tools);
+            denied.iter().fold(policy, Allowlist::denying)
         },
     )
 }
@@ -116,6 +121,28 @@ proptest! {
         }
     }
 
+    /// A rule of `deny` takes requests away and gives none, even when the rest of the web is open.
+    #[test]
+    fn denied_rule_allows_nothing_and_stays_judged(
+        policy in policy(),
+        (host, path) in (host(), path()),
+        method in "(GET|POST)",
+        url in prop_oneof![
+            "https://(api\\.)?github\\.com/[a-zA-Z/.;%2f-]{0,8}(\\?a=b)?",
+            "https?://[a-z.]{0,12}/[%.2e5c/;?#a-z]{0,16}",
+        ],
+    ) {
+        let Ok(rule) = UrlRule::new(&host, &path, []).map(Rule::from) else { return Ok(()) };
+        let denying = policy.clone().denying(&rule);
+        let allows = |policy: &Allowlist| !matches!(policy.judge(&method, &url), Decision::Deny(_));
+        prop_assert!(!allows(&denying) || allows(&policy));
+        // Whatever it matches as an allowing rule, it denies.
+        if Allowlist::new([rule]).judge("GET", &url).is_allowed() {
+            let Decision::Deny(denial) = denying.judge("GET", &url) else { panic!("{url} is allowed") };
+            prop_assert_eq!(denial.reason(), Reason::Denied);
+        }
+    }
+
     #[test]
     fn presets_and_rules_of_a_run_never_restrict(
         policy in policy(),
@@ -136,7 +163,10 @@ proptest! {
     fn warnings_name_rules_that_exist(policy in policy()) {
         for warning in policy.lint() {
             if let Some((kind, index)) = warning.rule() {
-                let count = policy.own_rules().iter().filter(|rule| rule.kind() == kind).count();
+                let count = match kind {
+                    RuleKind::Deny => policy.denied().len(),
+                    kind => policy.own_rules().iter().filter(|rule| rule.kind() == kind).count(),
+                };
                 prop_assert!(index < count);
             }
         }

@@ -18,7 +18,7 @@ mod verification;
 
 pub(crate) use defaults::login_of;
 pub(crate) use new_files::NewFiles;
-pub(crate) use policy::{AddedRule, PolicyFile, Remarks};
+pub(crate) use policy::PolicyFile;
 pub(crate) use project::Project;
 pub(crate) use review::{Needs, TrustedProject};
 pub(crate) use ssh::SshSettings;

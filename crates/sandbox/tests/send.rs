@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use allowlist::Allowlist;
+use allowlist::{Allowlist, RuleChange};
 use futures_util::StreamExt as _;
 use sandbox::credentials::SecretReplacements;
 use sandbox::diagnostics::VerifySpec;
@@ -69,7 +69,7 @@ fn every_future_can_be_spawned() {
     spawned!(task: Task,
         task.execute(Prompt::new("x"));
         task.set_policy(Allowlist::default());
-        task.change_rules(&[], &[]);
+        task.change_rule(&"x".parse().map(RuleChange::Allow).expect("a rule"));
         task.set_replacements(SecretReplacements::default());
         task.quarantine();
         task.stop();
@@ -78,7 +78,7 @@ fn every_future_can_be_spawned() {
     spawned!(command: Command,
         command.execute(Input::Empty);
         command.set_policy(Allowlist::default());
-        command.change_rules(&[], &[]);
+        command.change_rule(&"x".parse().map(RuleChange::Allow).expect("a rule"));
         command.set_replacements(SecretReplacements::default());
         command.quarantine();
         command.started();

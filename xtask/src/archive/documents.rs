@@ -23,7 +23,7 @@ const PROJECT: &str = include_str!("project.sh");
 /// example installs is already in it.
 const IMAGE: &str = "localhost/debian:bookworm";
 /// The keys of `network-allowlist.yaml`; a block without them is a `sandbox.yaml`.
-const OF_POLICY: [&str; 5] = ["presets:", "domains:", "url_prefixes:", "vendor_tools:", "budget:"];
+const OF_POLICY: [&str; 6] = ["presets:", "deny:", "domains:", "url_prefixes:", "vendor_tools:", "budget:"];
 
 /// Runs every block of every document in the archive.
 pub(super) fn test(engine: &PrivateEngine, user: &User, internet: &StandIn) -> Result<()> {

@@ -258,3 +258,138 @@ fn path_rules_are_found_by_host() {
         assert_eq!(policy.has_path_rules_for(&host), expected, "{host}");
     }
 }
+
+fn denying() -> Allowlist {
+    Allowlist::from_yaml(
+        "
+presets: [github]
+deny:
+  - ads.example
+  - '*.ads.example'
+  - {host: api.example, path: '/admin*'}
+  - {host: api.example, path: /Repos/secret}
+  - {host: api.example, path: '/files/*', methods: [put, DELETE]}
+  - {host: github.com, path: '/Org/secret*'}
+domains: [api.example, ads.example]
+url_prefixes: [{host: api.example, path: '/files/*', methods: [GET, PUT]}]
+",
+        "policy.yaml",
+    )
+    .unwrap()
+}
+
+#[test]
+fn deny_rule_is_tried_before_all_others() {
+    let policy = denying();
+    for (method, host, target, expected) in [
+        ("GET", "ads.example", "/", Some(0)),
+        ("GET", "x.ads.example", "/y", Some(1)),
+        ("GET", "api.example", "/admin", Some(2)),
+        ("POST", "api.example", "/admin/x?y", Some(2)),
+        ("PUT", "api.example", "/files/x", Some(4)),
+        ("delete", "api.example", "/files/x", Some(4)),
+        ("GET", "api.example", "/files/x", None),
+        ("GET", "api.example", "/repos/other", None),
+        ("GET", "api.example", "/repos/secret2", None),
+        ("GET", "github.com", "/org/secret.git/info/refs?service=git-upload-pack", Some(5)),
+        ("GET", "github.com", "/org/other.git/info/refs?service=git-upload-pack", None),
+    ] {
+        let denied = decide(&policy, method, host, target).err();
+        let rule = denied.as_ref().and_then(Denial::rule).map(|rule| (rule.kind, rule.index));
+        assert_eq!(rule, expected.map(|index| (RuleKind::Deny, index)), "{method} {host}{target}");
+        let reason = denied.as_ref().map(Denial::reason);
+        assert_eq!(reason, expected.map(|_| Reason::Denied), "{method} {host}{target}");
+    }
+    let denied = decide(&policy, "GET", "ads.example", "/").unwrap_err();
+    assert_eq!(
+        denied.message_naming("policy.yaml"),
+        "a rule of `deny` forbids this request to ads.example: to allow it, remove `deny[0]` in policy.yaml"
+    );
+}
+
+/// Servers read paths in different ways: none of these is a way around the rule.
+#[test]
+fn denied_path_is_denied_in_every_reading() {
+    let policy = denying();
+    for target in [
+        "/repos/secret",
+        "/REPOS/Secret",
+        "/repos//secret",
+        "//repos/secret",
+        "/repos/secret/",
+        "/repos/secret//",
+        "/repos/secret;v=1",
+        "/repos;v=1/secret",
+        "/repos/secret?x=1",
+        "/repos/secret/?x=1",
+        "/%72epos/secret",
+        "/%2572epos/secret",
+        "/repos%2fsecret",
+        "/repos%252fsecret",
+        "/repos%2f%2fsecret",
+        "/repos/secret%3bv=1",
+        "/repos/secret%3fx=1",
+        "/repos/%73ecre%2574",
+    ] {
+        let denied = decide(&policy, "GET", "api.example", target).map_err(|denial| denial.reason());
+        assert_eq!(denied, Err(Reason::Denied), "{target}");
+        // Control: without the rule, each is allowed.
+        let open = policy.clone().with_denied(Vec::new());
+        assert!(decide(&open, "GET", "api.example", target).is_ok(), "{target}");
+    }
+    let queries = Allowlist::from_yaml(
+        "domains: [api.example]\ndeny: [{host: api.example, path: '/s[?]q=secret*'}]",
+        "p",
+    );
+    for (target, is_denied) in
+        [("/s?q=secret", true), ("/s?q=%73ecret&x", true), ("/S?Q=SECRET", true), ("/s?q=other", false)]
+    {
+        let judged = decide(queries.as_ref().unwrap(), "GET", "api.example", target);
+        assert_eq!(judged.is_err(), is_denied, "{target}");
+    }
+}
+
+#[test]
+fn denied_request_stays_judged_and_no_header_evades_it() {
+    let policy = denying();
+    let request = |host: &str, target: &str| {
+        Request::from_wire(Scheme::Http, host.as_bytes(), b"GET", target.as_bytes()).unwrap()
+    };
+    assert!(policy.stays_judged(&request("ads.example", "/")));
+    assert!(policy.stays_judged(&request("api.example", "/ADMIN")));
+    assert!(!policy.stays_judged(&request("api.example", "/other")));
+    assert_eq!(policy.missing_rule(&request("ads.example", "/"), true), Err(crate::learn::LeftOut::Denied));
+    let host = |name: &str| HostName::from_wire(name.as_bytes()).unwrap();
+    let whole = "domains: [a.example, b.example, c.example]\n";
+    let policy = format!(
+        "{whole}deny: [{{host: a.example, path: /x}}, {{host: b.example, methods: [POST]}}, c.example]"
+    );
+    let policy = Allowlist::from_yaml(&policy, "p").unwrap();
+    for (name, method, path) in
+        [("a.example", true, true), ("b.example", true, false), ("c.example", false, false)]
+    {
+        let counts = (policy.has_method_rules_for(&host(name)), policy.has_path_rules_for(&host(name)));
+        assert_eq!(counts, (method, path), "{name}");
+        let open = Allowlist::from_yaml(whole, "p").unwrap();
+        assert!(!open.has_method_rules_for(&host(name)) && !open.has_path_rules_for(&host(name)), "control");
+    }
+}
+
+#[test]
+fn denied_repository_is_denied_with_everything_below_it() {
+    let rule = "url_prefixes: [{host: git.example, path: /me/app.git, git: {}}]";
+    let rule = Allowlist::from_yaml(rule, "p").unwrap().rules()[0].clone();
+    let policy = Allowlist::from_yaml("domains: [git.example]", "p").unwrap().denying(&rule);
+    for target in ["/me/app", "/me/app.git/info/refs?service=git-upload-pack", "/me/app/git-upload-pack"] {
+        assert!(decide(&policy, "POST", "git.example", target).is_err(), "{target}");
+    }
+    assert!(decide(&policy, "GET", "git.example", "/me/other").is_ok());
+    let error =
+        Allowlist::from_yaml("deny:\n  - {host: git.example, path: /me/app, git: {}}\n", "p").unwrap_err();
+    assert_eq!((error.line(), error.column()), (2, 5), "{error}");
+    assert!(error.message().contains("has no `git`"), "{error}");
+    let error = Allowlist::from_yaml("deny:\n  - a.example\n  - 7\n", "p").unwrap_err();
+    assert_eq!((error.line(), error.column()), (3, 5), "{error}");
+    let error = Allowlist::from_yaml("deny:\n  - {host: a.example, path: x}\n", "p").unwrap_err();
+    assert_eq!((error.line(), error.column()), (2, 29), "{error}");
+}

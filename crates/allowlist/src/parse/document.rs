@@ -7,6 +7,7 @@ use serde::de::Error;
 
 use crate::budget::Budget;
 use crate::host_pattern::HostPattern;
+use crate::invalid_rule::InvalidRule;
 use crate::policy::Allowlist;
 use crate::preset::Preset;
 use crate::rule::Rule;
@@ -16,11 +17,13 @@ use crate::vendor_tools::VendorTools;
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`"
+    expecting = "a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools` and `budget`"
 )]
 pub(super) struct Document {
     #[serde(default)]
     presets: Vec<Preset>,
+    #[serde(default)]
+    deny: Vec<DenyRule>,
     #[serde(default)]
     domains: Vec<HostPattern>,
     #[serde(default)]
@@ -31,11 +34,25 @@ pub(super) struct Document {
     budget: Budget,
 }
 
+/// An item of `deny`.
+#[derive(Deserialize)]
+#[serde(try_from = "Rule")]
+struct DenyRule(Rule);
+
+impl TryFrom<Rule> for DenyRule {
+    type Error = InvalidRule;
+
+    fn try_from(rule: Rule) -> Result<Self, InvalidRule> {
+        if rule.git().is_some() { Err(InvalidRule::DeniedRepository) } else { Ok(Self(rule)) }
+    }
+}
+
 impl From<Document> for Allowlist {
     fn from(document: Document) -> Self {
         let domains = document.domains.into_iter().map(Rule::from);
         Self::new(domains.chain(document.url_prefixes.into_iter().map(Rule::from)))
             .with_presets(document.presets)
+            .with_denied(document.deny.into_iter().map(|DenyRule(rule)| rule).collect())
             .with_vendor_tools(document.vendor_tools)
             .with_budget(document.budget)
     }

@@ -62,8 +62,22 @@ impl Pattern {
         if self.is_exact() {
             return text == self.as_str();
         }
-        let open_ended = self.stars.last() == Some(&true);
-        self.tables.match_text(&self.tokens, open_ended, text)
+        self.tables.match_text(&self.tokens, self.is_open_ended(), text)
+    }
+
+    /// Whether the whole of `text` matches if every letter counts in upper and in lower case.
+    pub(crate) fn matches_in_any_case(&self, text: &str) -> bool {
+        if self.is_exact() {
+            return text
+                .chars()
+                .flat_map(char::to_lowercase)
+                .eq(self.as_str().chars().flat_map(char::to_lowercase));
+        }
+        self.tables.match_in_any_case(&self.tokens, self.is_open_ended(), text)
+    }
+
+    fn is_open_ended(&self) -> bool {
+        self.stars.last() == Some(&true)
     }
 
     /// Whether `*` is its only kind of wildcard.
@@ -93,6 +107,19 @@ impl Pattern {
                 _ => None,
             })
             .collect()
+    }
+
+    /// The characters after the last wildcard.
+    pub(crate) fn literal_suffix(&self) -> String {
+        let mut suffix: Vec<char> = Vec::new();
+        // Each token with whether a `*` follows it.
+        for (star, token) in self.stars.iter().skip(1).zip(&self.tokens).rev() {
+            match token {
+                Token::Literal(literal) if !star => suffix.push(*literal),
+                _ => break,
+            }
+        }
+        suffix.into_iter().rev().collect()
     }
 
     /// A pattern that matches exactly `text`.

@@ -51,15 +51,8 @@ impl Tables {
     /// Whether the whole of `text` matches the `tokens` of the tables; `open_ended` if they end in
     /// `*`.
     pub(super) fn match_text(&self, tokens: &[Token], open_ended: bool, text: &str) -> bool {
-        let mut state = vec![0; self.words];
         let mut scratch = vec![0; self.words];
-        set(&mut state, 0);
-        let last = tokens.len();
-        for character in text.chars() {
-            // Once everything before a final `*` is matched, the rest of the text matches too.
-            if open_ended && is_set(&state, last) {
-                return true;
-            }
+        self.run(tokens.len(), open_ended, text, |state, character| {
             let hits = if let Some(row) = self.ascii_hits(character) {
                 row
             } else {
@@ -67,7 +60,41 @@ impl Tables {
                 fill(&mut scratch, tokens, character);
                 &scratch
             };
-            if !advance(&mut state, hits, &self.stars) {
+            advance(state, hits, &self.stars)
+        })
+    }
+
+    /// The same, if a token matches a letter in either case.
+    pub(super) fn match_in_any_case(&self, tokens: &[Token], open_ended: bool, text: &str) -> bool {
+        let mut hits = vec![0; self.words];
+        self.run(tokens.len(), open_ended, text, |state, character| {
+            hits.fill(0);
+            for same in
+                [character].into_iter().chain(character.to_lowercase()).chain(character.to_uppercase())
+            {
+                fill(&mut hits, tokens, same);
+            }
+            advance(state, &hits, &self.stars)
+        })
+    }
+
+    /// Whether the `last` position is reached at the end of `text`; `read` advances the state by one
+    /// character and returns false if no position is left.
+    fn run(
+        &self,
+        last: usize,
+        open_ended: bool,
+        text: &str,
+        mut read: impl FnMut(&mut [u64], char) -> bool,
+    ) -> bool {
+        let mut state = vec![0; self.words];
+        set(&mut state, 0);
+        for character in text.chars() {
+            // Once everything before a final `*` is matched, the rest of the text matches too.
+            if open_ended && is_set(&state, last) {
+                return true;
+            }
+            if !read(&mut state, character) {
                 return false;
             }
         }

@@ -13,7 +13,59 @@ fn with(text: &str, added: &[&str]) -> String {
 }
 
 fn without(text: &str, removed: &[&str]) -> String {
-    PolicyText::read(text, "p.yaml").unwrap().without(&rules(removed)).unwrap().text
+    let file = PolicyText::read(text, "p.yaml").unwrap();
+    file.changed(&less(&file.policy, &rules(removed))).unwrap().text
+}
+
+fn less(policy: &Allowlist, removed: &[Rule]) -> Allowlist {
+    let kept = policy.own_rules().iter().filter(|own| !removed.contains(own));
+    policy.with_own_rules(kept.cloned().collect())
+}
+
+#[test]
+fn allowed_and_denied_rules_change_both_lists() {
+    let change =
+        |text: &str, change| PolicyText::read(text, "p.yaml").unwrap().with_change(&change).unwrap().text;
+    let allowing = |text: &str, rule: &str| change(text, RuleChange::Allow(rule.parse().unwrap()));
+    let denying = |text: &str, rule: &str| change(text, RuleChange::Deny(rule.parse().unwrap()));
+    for (text, rule, expected) in [
+        ("", "a.b", "deny:\n  - a.b\n"),
+        ("deny: [x.y]\n", "GET a.b/c", "deny: [x.y, {host: a.b, path: /c, methods: [GET]}]\n"),
+        ("deny: [a.b]\n", "a.b/c", "deny: [a.b]\n"),
+        ("domains: ['*.b', a.b]\n", "a.b", "domains: ['*.b']\ndeny:\n  - a.b\n"),
+        (
+            "presets: [github]\nurl_prefixes:\n  - {host: a.b, path: /c} # ours\n",
+            "a.b",
+            "presets: [github]\nurl_prefixes: []\ndeny:\n  - a.b\n",
+        ),
+    ] {
+        assert_eq!(denying(text, rule), expected, "{text}");
+    }
+    for (text, rule, expected) in [
+        ("deny: [a.b, x.y]\n", "a.b", "deny: [x.y]\ndomains:\n  - a.b\n"),
+        ("deny: [a.b/c]\n".replace("a.b/c", "'*.b'").as_str(), "a.b", "deny: ['*.b']\ndomains:\n  - a.b\n"),
+        ("deny:\n  - {host: a.b, path: /c}\ndomains: ['*.b']\n", "a.b/c*", "deny: []\ndomains: ['*.b']\n"),
+        ("domains: [a.b]\n", "a.b/c", "domains: [a.b]\n"),
+    ] {
+        assert_eq!(allowing(text, rule), expected, "{text}");
+    }
+    let file = PolicyText::read("{\"deny\": [\"x.y\"]}", "p.json").unwrap();
+    let denied = file.with_change(&RuleChange::Deny("a.b/c".parse().unwrap())).unwrap();
+    assert_eq!(denied.as_str(), r#"{"deny": ["x.y", {"host":"a.b","path":"/c"}]}"#);
+}
+
+#[test]
+fn rule_has_its_position() {
+    let text = "deny: [x.y]\ndomains:\n  - a.b\nurl_prefixes:\n  - {host: a.b}\n  - {host: c.d}\npresets: [github]\n";
+    let file = PolicyText::read(text, "p.yaml").unwrap();
+    let policy = file.policy();
+    let place = file.places();
+    let shown = |rule: &Match| place(rule).map(|place| place.to_string());
+    let own = policy.places().filter(|(rule, _)| rule.preset.is_none());
+    let places: Vec<_> = policy.denied_places().chain(own).filter_map(|(rule, _)| shown(&rule)).collect();
+    assert_eq!(places, ["p.yaml:1:8", "p.yaml:3:5", "p.yaml:5:5", "p.yaml:6:5"]);
+    let preset = policy.places().find(|(rule, _)| rule.preset.is_some()).unwrap().0;
+    assert_eq!(shown(&preset), None);
 }
 
 #[test]
@@ -85,7 +137,7 @@ fn change_that_is_impossible_in_place_is_an_error_with_the_lines() {
         match file.with(&rules(&["a.b/c"])) {
             Ok(file) => assert_eq!(file.policy().rules().len(), 2, "{text}"),
             Err(error) => {
-                let expected = "adding\nurl_prefixes:\n  - {host: a.b, path: /c}";
+                let expected = "\nadd to `url_prefixes`:\n  - {host: a.b, path: /c}";
                 assert!(error.to_string().ends_with(expected), "{text}: {error}");
             }
         }
@@ -111,7 +163,7 @@ proptest! {
             prop_oneof![
                 Just("domains:"), Just("domains: [a.b, 'c.d']"), Just("url_prefixes:"), Just("  - a.b"), Just("- c.d # x"),
                 Just("  - host: a.b"), Just("    path: \"/x, ]y\""), Just("  - {host: a.b, path: /x}"), Just("# c"), Just(""),
-                Just("url_prefixes: [{host: x.y}, # z"), Just("  {host: z}]"), Just("presets: [github]"),
+                Just("deny:"), Just("deny: ['*.b', {host: a.b, path: /x}]"), Just("url_prefixes: [{host: x.y}, # z"), Just("  {host: z}]"), Just("presets: [github]"),
             ],
             0..6,
         ),
@@ -121,8 +173,15 @@ proptest! {
             let rules = rules(&[added]);
             if let Ok(more) = file.with(&rules) {
                 prop_assert!(more.policy().own_rules().contains(&rules[0]));
-                if let Ok(less) = more.without(&rules) {
+                if let Ok(less) = more.changed(&less(&more.policy, &rules)) {
                     prop_assert!(!less.policy().own_rules().contains(&rules[0]));
+                }
+            }
+            if let Ok(denied) = file.with_change(&RuleChange::Deny(rules[0].clone())) {
+                prop_assert!(!denied.policy().places().any(|(_, rule)| *rule == rules[0]));
+                prop_assert!(denied.policy().denied().iter().any(|denied| denied.covers(&rules[0])));
+                if let Ok(allowed) = denied.with_change(&RuleChange::Allow(rules[0].clone())) {
+                    prop_assert!(!allowed.policy().denied().contains(&rules[0]));
                 }
             }
         }

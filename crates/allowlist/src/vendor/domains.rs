@@ -7,6 +7,7 @@ use crate::host::HostName;
 use crate::host_pattern::HostPattern;
 use crate::lint::covers_host;
 use crate::policy::Allowlist;
+use crate::rule_overlap::hosts_may_meet;
 
 /// Whether `raw` names domains, and the policy allows every page of each of them.
 ///
@@ -27,7 +28,8 @@ fn is_allowed(domain: &str, policy: &Allowlist) -> bool {
             let by_path = policy.url_rules().any(|rule| {
                 rule.allows_reading() && rule.path().covers_every_path() && covers_host(rule.host(), &pattern)
             });
-            whole || by_path
+            let denied = policy.denied().iter().any(|rule| hosts_may_meet(rule.host(), &pattern));
+            (whole || by_path) && !denied
         })
     })
 }
@@ -65,6 +67,22 @@ url_prefixes: [{host: c.example}, {host: '*.c.example', methods: [get]}, {host: 
             (r#""a.example""#, false),
             (r#"{"a.example": 1}"#, false),
             ("null", false),
+        ] {
+            assert_eq!(are_allowed(serde_json::from_str(list).unwrap(), &policy), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn domain_with_a_denied_part_is_not_allowed() {
+        let policy = "domains: ['*.example', a.example, b.example, c.example]
+deny: [x.a.example, {host: b.example, path: /secret}, '*.z.example']";
+        let policy = Allowlist::from_yaml(policy, "policy.yaml").unwrap();
+        for (list, expected) in [
+            (r#"["a.example"]"#, false),
+            (r#"["b.example"]"#, false),
+            (r#"["y.z.example"]"#, false),
+            (r#"["z.example"]"#, false),
+            (r#"["c.example"]"#, true),
         ] {
             assert_eq!(are_allowed(serde_json::from_str(list).unwrap(), &policy), expected, "{list}");
         }

@@ -277,7 +277,7 @@ impl Permit {
         let method_counts = allowlist.has_method_rules_for(host);
         // Rules for whole hosts are checked first.
         let by_url = rule.as_ref().is_some_and(|rule| rule.kind == RuleKind::Url);
-        let by_path = by_url || allowlist.judges_bodies_of(host);
+        let by_path = by_url || allowlist.judges_bodies_of(host) || allowlist.denies_paths_of(host);
         let path_counts = by_path && allowlist.has_path_rules_for(host);
         let tokens = if allowlist.defers_tokens_of(&request) {
             TokenReport::Later
@@ -407,7 +407,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn lowered_shield_permits_any_host_and_still_names_rules() {
         let rules = "url_prefixes: [{host: a.example, path: /v1/*, methods: [GET]}, \
-                     {host: git.example, path: /o/r.git, git: {push: [refs/heads/agent/*]}}]";
+                     {host: git.example, path: /o/r.git, git: {push: [refs/heads/agent/*]}}]\n\
+                     deny: [{host: d.example, path: /x}, e.example]";
         let policy = Allowlist::from_yaml(rules, "p");
         let (live, receiver) = watch::channel(LivePolicy::new(policy.unwrap()));
         let gate = Gate::new(receiver);
@@ -432,6 +433,10 @@ mod tests {
         assert_eq!(ask("git.example", "POST", "/o/r.git/git-receive-pack"), Ok(None));
         assert!(ask("git.example", "POST", "/o/other.git/git-receive-pack").is_err());
         assert!(ask("other.example", "POST", "/o/r.git/git-receive-pack").is_ok());
+        // So do rules of `deny`, and no header names another path or method.
+        assert_eq!(ask("d.example", "GET", "/y"), Ok(Some((false, true, true))));
+        assert_eq!(ask("d.example", "GET", "//X"), Err(Reason::Denied.into()));
+        assert_eq!(ask("e.example", "GET", "/"), Err(Reason::Denied.into()));
         let service = Request::from_wire(Scheme::Http, b"mcp", b"GET", b"/").unwrap();
         assert_eq!(gate.admit_to_service(service).unwrap_err().reason(), Reason::Host.into());
         live.send_modify(|policy| policy.unattended = true);

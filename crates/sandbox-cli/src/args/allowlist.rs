@@ -26,9 +26,9 @@ pub(crate) enum AllowlistCommand {
     Packages(PackagesArgs),
     /// Show which requests of past runs another allowlist would judge differently
     Simulate(SimulateArgs),
-    /// Add a rule to the allowlist
+    /// Add a rule to the allowlist, and remove the `deny` rules that it covers
     Allow(EditArgs),
-    /// Remove the rules that allow this from the allowlist
+    /// Add a `deny` rule to the allowlist, and remove the rules that it covers
     Deny(EditArgs),
     /// List the presets that an allowlist can name, or show the rules of one
     Presets {
@@ -73,7 +73,7 @@ RULE is HOST, HOST/PATH (patterns: * matches any text) or a URL, which matches o
 optionally after methods. The file is edited in place, keeping its comments, or created. If it was \
 trusted, it remains trusted. Active runs keep their policy; see `sandbox policy set`.
 
-Exit codes of deny: 0 no longer allowed, 1 still allowed by something else.
+Exit codes: 0 done, 1 allowed but a `deny` rule still forbids it, in whole or in part.
 
 Examples:
   sandbox allowlist allow api.example.com

@@ -10,12 +10,11 @@ mod simulate;
 mod why;
 
 pub(super) use check::ALLOWLIST;
-pub(super) use edit::remove;
 pub(super) use packages::packages;
 
 use std::path::Path;
 
-use allowlist::Preset;
+use allowlist::{Preset, RuleChange};
 
 use crate::args::AllowlistCommand;
 use crate::config::Environment;
@@ -35,8 +34,10 @@ pub(crate) fn allowlist(
     match command {
         AllowlistCommand::Check(args) => check::check(&args, project, printer),
         AllowlistCommand::Lint(args) => lint(args.allowlist.as_deref(), project, printer),
-        AllowlistCommand::Allow(args) => edit::allow(&args, project, environment, printer),
-        AllowlistCommand::Deny(args) => edit::deny(&args, project, printer),
+        AllowlistCommand::Allow(args) => {
+            edit::change(&args, RuleChange::Allow, project, environment, printer)
+        }
+        AllowlistCommand::Deny(args) => edit::change(&args, RuleChange::Deny, project, environment, printer),
         AllowlistCommand::Why(args) => why::why(&args, project, printer),
         AllowlistCommand::Learn(args) => learn::learn(&args, project, environment, printer),
         // Handled earlier, as a command that runs a container.

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use allowlist::Allowlist;
+use allowlist::{Allowlist, RuleChange};
 use sandbox::network;
 use sandbox::network_event::{PolicyState, Verdict};
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ pub(crate) enum Request {
     Show {},
     /// Replace the policy.
     SetPolicy { policy: Allowlist },
-    /// Add the rules of `added` itself to the policy in force, and remove those of `removed`.
-    ChangeRules { added: Allowlist, removed: Allowlist },
+    /// Change a rule of the policy in force.
+    ChangeRule { change: Box<RuleChange> },
     /// Lower the shield for this time.
     Down { for_ms: u64 },
     /// Raise the shield.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use allowlist::Allowlist;
+use allowlist::{Allowlist, RuleChange};
 use futures_util::FutureExt as _;
 use rustix::process::geteuid;
 use sandbox::credentials::SecretReplacements;
@@ -65,11 +65,10 @@ impl Controlled {
         }
     }
 
-    async fn change_rules(&self, added: &Allowlist, removed: &Allowlist) -> Result<(), SandboxError> {
-        let (added, removed) = (added.own_rules(), removed.own_rules());
+    async fn change_rule(&self, change: &RuleChange) -> Result<(), SandboxError> {
         match self {
-            Self::Task(task) => task.change_rules(added, removed).await,
-            Self::Command(command) => command.change_rules(added, removed).await,
+            Self::Task(task) => task.change_rule(change).await,
+            Self::Command(command) => command.change_rule(change).await,
         }
     }
 
@@ -356,7 +355,7 @@ impl Served {
             // The last two are answered before their frames.
             Request::Show {} | Request::Attach {} | Request::Exec { .. } => Ok(()),
             Request::SetPolicy { policy } => self.controlled.set_policy(policy).await,
-            Request::ChangeRules { added, removed } => self.controlled.change_rules(&added, &removed).await,
+            Request::ChangeRule { change } => self.controlled.change_rule(&change).await,
             Request::Down { for_ms } => self.controlled.shield_down(Duration::from_millis(for_ms)).await,
             Request::Up {} => self.controlled.shield_up().await,
             Request::Quarantine {} => self.controlled.quarantine().await,

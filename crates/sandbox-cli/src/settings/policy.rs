@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use allowlist::{Allowlist, Match, PolicyText, Preset, Rule};
+use allowlist::{Allowlist, Match, PolicyText, Preset, Rule, RuleChange, RuleKind};
 use located_yaml::InvalidFile;
 use sandbox::credentials::SecretReplacements;
 use sandbox::gate::{self, Repository};
@@ -16,7 +16,7 @@ use crate::args::{PolicyArgs, TaskArgs};
 use crate::config::{Environment, read_text};
 use crate::credentials;
 use crate::failure::Failure;
-use crate::printer::Printer;
+use crate::printer::{Printer, Style};
 use crate::trust::{Input, Rights, Role, build_policy_rights, policy_rights};
 
 /// The file of a policy, as it was read.
@@ -77,13 +77,50 @@ impl PolicyFile {
     }
 }
 
-/// The result of adding a rule.
+/// A change of a policy's file.
 #[derive(Debug)]
-pub(crate) enum AddedRule {
-    /// Nothing was added: this rule already covers it.
-    Covered(Match),
-    /// It was added to this file.
-    Added { label: String, remarks: Remarks },
+#[must_use]
+pub(crate) struct ChangedPolicy {
+    pub(crate) label: String,
+    /// The rules that were removed and added, each with its list; none if the rule in
+    /// [`Self::known`] has the same effect.
+    removed: Vec<(RuleKind, Rule)>,
+    added: Vec<(RuleKind, Rule)>,
+    known: Option<Match>,
+    /// Rules of `deny` that still forbid a part of what was allowed, or all.
+    pub(crate) left: Vec<Match>,
+    remarks: Remarks,
+}
+
+impl ChangedPolicy {
+    /// The change, one line for each rule.
+    pub(crate) fn lines(&self, printer: Printer) -> Vec<String> {
+        let removed = self.removed.iter().map(|changed| ('-', Style::Bad, changed));
+        let added = self.added.iter().map(|changed| ('+', Style::Good, changed));
+        let line = |(sign, style, (kind, rule)): (char, Style, &(RuleKind, Rule))| {
+            let shown = printer.styled(style, format_args!("{sign} {}", rule.to_yaml()));
+            format!("{shown}  in `{}` of {}", kind.list(), self.label)
+        };
+        let mut lines: Vec<String> = removed.chain(added).map(line).collect();
+        if lines.is_empty()
+            && let Some(known) = &self.known
+        {
+            let verdict = if known.kind == RuleKind::Deny { "denied" } else { "allowed" };
+            lines.push(format!("already {verdict} by {known}"));
+        }
+        let left = self.left.iter().map(|place| format!("still denied, in whole or in part, by {place}"));
+        lines.extend(left);
+        lines
+    }
+
+    /// Whether anything was changed.
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.removed.is_empty() || !self.added.is_empty()
+    }
+
+    pub(crate) fn remarks(&mut self) -> Remarks {
+        std::mem::take(&mut self.remarks)
+    }
 }
 
 impl Project {
@@ -176,24 +213,38 @@ impl Project {
         Ok(PolicyFile { text, first_line: Some(first_line), ..file })
     }
 
-    /// Adds `rule` to the file of a policy, unless another one already covers it.
-    pub(crate) fn add_rule(
+    /// Changes a rule of the policy in the file named by a flag, otherwise in the project's.
+    pub(crate) fn change_rule(
         &self,
         flag: Option<&Path>,
         environment: &Environment,
-        rule: &Rule,
-    ) -> Result<AddedRule, Failure> {
+        change: &RuleChange,
+    ) -> Result<ChangedPolicy, Failure> {
         let file = self.extended_policy_file(flag, environment)?;
+        let changed = file.text().with_change(change).map_err(|error| Failure::new(error.to_string()))?;
+        let (before, after) = (file.policy(), changed.policy());
         // A new file's first rules are not in force yet.
-        if !file.is_new()
-            && let Some((place, _)) = file.policy().places().find(|(_, known)| known.covers(rule))
-        {
-            return Ok(AddedRule::Covered(place));
-        }
-        let changed =
-            file.text().with(std::slice::from_ref(rule)).map_err(|error| Failure::new(error.to_string()))?;
-        let remarks = self.replace_policy(&file, &changed)?;
-        Ok(AddedRule::Added { label: file.label, remarks })
+        let remarks = if after == before && !file.is_new() {
+            Remarks::default()
+        } else {
+            self.replace_policy(&file, &changed)?
+        };
+        let covers = |(place, known): (Match, &Rule)| known.covers(change.rule()).then_some(place);
+        let meets = |(place, denied): (Match, &Rule)| denied.may_meet(change.rule()).then_some(place);
+        let (known, left) = match change {
+            RuleChange::Allow(_) => {
+                (after.places().find_map(covers), after.denied_places().filter_map(meets).collect())
+            }
+            RuleChange::Deny(_) => (after.denied_places().find_map(covers), Vec::new()),
+        };
+        Ok(ChangedPolicy {
+            removed: rules_beyond(before, after),
+            added: rules_beyond(after, before),
+            known,
+            left,
+            remarks,
+            label: file.label,
+        })
     }
 
     /// Replaces `file` by `text`. Its trust is unchanged, because the rest of its content is.
@@ -313,6 +364,14 @@ impl Project {
         let network = network.gate(self.repositories()?);
         Ok(Network::Sandboxed(if args.audit { network.audited() } else { network }))
     }
+}
+
+/// The rules of `policy` that `other` lacks, with their lists.
+fn rules_beyond(policy: &Allowlist, other: &Allowlist) -> Vec<(RuleKind, Rule)> {
+    let denied = policy.denied().iter().filter(|rule| !other.denied().contains(rule));
+    let own = policy.own_rules().iter().filter(|rule| !other.own_rules().contains(rule));
+    let denied = denied.map(|rule| (RuleKind::Deny, rule.clone()));
+    denied.chain(own.map(|rule| (rule.kind(), rule.clone()))).collect()
 }
 
 pub(super) fn with_flags(policy: Option<Allowlist>, args: &PolicyArgs) -> Allowlist {

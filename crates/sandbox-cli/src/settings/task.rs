@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use allowlist::Rule;
+use allowlist::{Rule, RuleChange};
 use sandbox::host_path::Resolver;
 use sandbox::workspace::{GitIdentity, Protection};
 use sandbox::{
@@ -14,7 +14,7 @@ use sandbox::{
 use super::defaults::login_of;
 use super::mounts::with_mounts;
 use super::variables::named_variables;
-use super::{AddedRule, Project, SshSettings, TrustedProject, WORKSPACE};
+use super::{Project, SshSettings, TrustedProject, WORKSPACE};
 use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, OnceArgs, PolicyArgs, TaskArgs, WorkspaceAccess};
 use crate::config::Environment;
 use crate::config::WorkspaceMode;
@@ -167,15 +167,17 @@ impl TrustedProject {
         let (root, environment) = (self.root.clone(), environment.clone());
         let keep = move |rule: &Rule| {
             // Reads the current file, which may have changed since.
-            let added = Project::load_at(&root, named.clone(), &environment, printer)
-                .and_then(|project| project.add_rule(allowlist.as_deref(), &environment, rule));
-            match added {
-                Ok(AddedRule::Covered(_)) => {}
-                Ok(AddedRule::Added { label, remarks }) => {
-                    remarks.print(printer);
-                    let list = rule.kind().list();
-                    printer.message(format_args!("+ {}  in `{list}` of {label}", rule.to_yaml()));
+            let change = RuleChange::Allow(rule.clone());
+            let changed = Project::load_at(&root, named.clone(), &environment, printer)
+                .and_then(|project| project.change_rule(allowlist.as_deref(), &environment, &change));
+            match changed {
+                Ok(mut changed) if changed.is_changed() => {
+                    changed.remarks().print(printer);
+                    for line in changed.lines(printer) {
+                        printer.message(line);
+                    }
                 }
+                Ok(_) => {}
                 Err(failure) => printer.warning(format_args!(
                     "the rule applies to this run only, because writing it failed: {failure}: {}",
                     failure.causes().join(": ")

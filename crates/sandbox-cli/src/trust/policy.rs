@@ -48,6 +48,12 @@ fn of(policy: &Allowlist, who: &str) -> Rights {
             rights.ask(format!("{who}{line}{preset}"));
         }
     }
+    for rule in policy.denied() {
+        for line in lines(rule, "") {
+            // The line begins with `reach`.
+            rights.tell(format!("{who}never {line}"));
+        }
+    }
     vendor_tools(policy, who, &mut rights);
     budget(policy, who, &mut rights);
     rights

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use allowlist::{Allowlist, Rule};
+use allowlist::{Allowlist, Rule, RuleChange};
 use sandbox_credentials::SecretReplacements;
 use sandbox_proxy_protocol::{Command, LONGEST_DOWN_MS, Record, ReplacementMap, Traffic, Verdict};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -116,11 +116,10 @@ impl ProxyControl {
         self.replace_policy(policy).await
     }
 
-    /// Changes the policy in force: without `removed` of its own rules, and with `added`.
-    pub(crate) async fn change_rules(&self, added: &[Rule], removed: &[Rule]) -> Result<(), ProxyError> {
+    /// Changes a rule of the policy in force.
+    pub(crate) async fn change_rule(&self, change: &RuleChange) -> Result<(), ProxyError> {
         let _one_at_a_time = self.policy.setting.lock().await;
-        let policy = self.policy().without_rules(removed).with_rules(added.iter().cloned());
-        self.replace_policy(policy).await
+        self.replace_policy(change.applied_to(self.policy())).await
     }
 
     /// Adds `rule` to the policy in force, as the answer to `question` by `by`.
@@ -248,9 +247,9 @@ mod tests {
         // The change applies to the policy at that time, not to the earlier one.
         let rule = |text: &str| text.parse::<Rule>().unwrap();
         let (first, second) = (rule("first.test"), rule("second.test"));
-        let setting = control.set_policy(Allowlist::new([first.clone()]));
-        let (added, removed) = ([second.clone()], [first]);
-        let changing = control.change_rules(&added, &removed);
+        let setting = control.set_policy(Allowlist::new([first.clone(), second.clone()]));
+        let change = RuleChange::Deny(second.clone());
+        let changing = control.change_rule(&change);
         let confirming = async {
             for _ in 0..2 {
                 received.recv().await.unwrap().confirm(ShieldState::Up);
@@ -258,7 +257,7 @@ mod tests {
         };
         let (set, changed, ()) = tokio::join!(setting, changing, confirming);
         assert!(set.is_ok() && changed.is_ok());
-        assert_eq!(control.policy(), Allowlist::new([second]));
+        assert_eq!(control.policy(), Allowlist::new([first]).denying(&second));
 
         // A quarantine may begin while another command is being sent.
         let proxy = async {

@@ -24,18 +24,14 @@ macro_rules! controls {
                 self.0.runner.live.set_policy(policy).await
             }
 
-            /// Changes the policy that is in force: without `removed` of its own rules, and with
-            /// `added`. Concurrent changes are kept.
+            /// Allows or denies what a rule covers, in the policy that is in force. Concurrent
+            /// changes are kept.
             ///
             /// # Errors
             ///
             /// As for [`Self::set_policy`].
-            pub async fn change_rules(
-                &self,
-                added: &[allowlist::Rule],
-                removed: &[allowlist::Rule],
-            ) -> Result<(), SandboxError> {
-                self.0.runner.live.change_rules(added, removed).await
+            pub async fn change_rule(&self, change: &allowlist::RuleChange) -> Result<(), SandboxError> {
+                self.0.runner.live.change_rule(change).await
             }
 
             /// The policy that was put in force last, including rules that answers to questions

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use allowlist::{Allowlist, Rule};
+use allowlist::{Allowlist, RuleChange};
 use sandbox_credentials::SecretReplacements;
 use sandbox_podman::TerminalSize;
 use tokio::sync::watch;
@@ -59,8 +59,8 @@ impl LiveProxy {
         *self.control.lock().unwrap_or_else(PoisonError::into_inner) = control;
     }
 
-    pub(super) async fn change_rules(&self, added: &[Rule], removed: &[Rule]) -> Result<(), SandboxError> {
-        Ok(self.control()?.change_rules(added, removed).await?)
+    pub(super) async fn change_rule(&self, change: &RuleChange) -> Result<(), SandboxError> {
+        Ok(self.control()?.change_rule(change).await?)
     }
 
     pub(super) async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {

@@ -223,6 +223,46 @@ fn hosts(learnt: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn denied_request_is_refused_whatever_allows_it() {
+    let prefix = "e2e-cli-denied";
+    let clients = Clients::new(prefix);
+    let project = &clients.project;
+    let policy = ".sandbox/network-allowlist.yaml";
+    let ask = "get() { curl -s -o /dev/null -w '%{http_code} ' --path-as-is \"$@\"; }; get https://open.test/; \
+               get https://other.test/x; get https://other.test/ADMIN%2Fx; get https://other.test//admin";
+    let allowed = "domains: [open.test, other.test]\n";
+    for (deny, flags, expected) in [
+        // The control.
+        ("", &[] as &[&str], "200 200 200 200 "),
+        ("deny: [open.test, {host: other.test, path: '/admin*'}]\n", &[], "403 200 403 403 "),
+        ("deny: [open.test, {host: other.test, path: '/admin*'}]\n", &["--audit"], "403 200 403 403 "),
+        ("deny: ['*.test']\n", &["--allow", "open.test"], "403 403 403 403 "),
+    ] {
+        project.write(policy, &format!("{allowed}{deny}"));
+        succeed(project.wary(&["trust"]));
+        let ended = clients.run(flags, ask);
+        assert_eq!(ended.stdout, expected, "{deny} {flags:?}: {ended:?}");
+    }
+    let log = succeed(project.wary(&["logs", "--blocked"]));
+    assert!(log.contains("https://open.test/ -> 403 [reason: denied]"), "{log}");
+    // No rule is proposed for it, and the explanation names the line.
+    let learnt = json(project, &["allowlist", "learn", "--output", "json"]);
+    assert_eq!(hosts(&learnt), [""; 0], "{learnt}");
+    let why = Ended::from(
+        project.wary(&["allowlist", "why", "https://open.test/"]).output().expect("the sandbox command"),
+    );
+    assert_eq!(why.code, Some(1), "{why:?}");
+    let named = ".sandbox/network-allowlist.yaml:2:8 a rule of `deny` forbids this request to open.test: to allow it, \
+                 remove `deny[0]` in .sandbox/network-allowlist.yaml";
+    assert!(why.stdout.contains(named), "{why:?}");
+    assert!(
+        why.stdout.contains("near it: .sandbox/network-allowlist.yaml:1:11 domains[0]: open.test"),
+        "{why:?}"
+    );
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn allow_and_deny_edit_the_policy_in_place() {
     let project = Project::new();
     let policy = ".sandbox/network-allowlist.yaml";
@@ -249,8 +289,22 @@ async fn allow_and_deny_edit_the_policy_in_place() {
     let left = Ended::from(
         project.wary(&["allowlist", "deny", "x.docs.test"]).output().expect("the sandbox command"),
     );
-    assert_eq!(left.code, Some(1), "{left:?}");
-    assert_eq!(left.stdout, "still allowed, in whole or in part, by url_prefixes[0]: *.docs.test/guide/*\n");
+    assert_eq!(left.code, Some(0), "{left:?}");
+    assert_eq!(left.stdout, "+ x.docs.test  in `deny` of .sandbox/network-allowlist.yaml\n");
+    let still = Ended::from(
+        project.wary(&["allowlist", "allow", "*.docs.test"]).output().expect("the sandbox command"),
+    );
+    assert_eq!(still.code, Some(0), "it covers the rule of deny: {still:?}");
+    assert!(!text().contains("x.docs.test"), "{}", text());
+    succeed(project.wary(&["allowlist", "deny", "x.docs.test"]));
+    let still = Ended::from(
+        project.wary(&["allowlist", "allow", "GET", "*.docs.test/x"]).output().expect("the sandbox command"),
+    );
+    assert_eq!(still.code, Some(1), "{still:?}");
+    assert!(
+        still.stdout.ends_with("still denied, in whole or in part, by deny[1]: x.docs.test\n"),
+        "{still:?}"
+    );
     project.output(&["allowlist", "allow", "https://a.test:8443/"]).fails(2, "leave the port out");
 }
 

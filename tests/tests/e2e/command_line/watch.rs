@@ -73,10 +73,12 @@ async fn watched_requests_are_allowed_by_a_key() {
     assert_eq!(run.ask("status https://shut.test/more"), "200");
     assert_eq!(allowlist(&project), "domains: [open.test, api.anthropic.com, shut.test]\n");
     tmux.shows("✓ GET     https://shut.test/more");
-    tmux.types_until("D", "│ - shut.test ");
-    tmux.answers("y", "removed: shut.test; in .sandbox/network-allowlist.yaml too");
+    tmux.types_until("D", "deny: {host: shut.test, path: /more, methods: [GET]}");
+    tmux.types(&["Down"]);
+    tmux.shows("│ deny: shut.test ");
+    tmux.answers("y", "denied: shut.test; in .sandbox/network-allowlist.yaml too");
     assert_eq!(run.ask("status https://shut.test/more"), "403");
-    assert_eq!(allowlist(&project), "domains: [open.test, api.anthropic.com]\n");
+    assert_eq!(allowlist(&project), "domains: [open.test, api.anthropic.com]\ndeny:\n  - shut.test\n");
 
     tmux.types(&["Q"]);
     tmux.shows("Cut this run off from the network?");

@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _};
 use std::os::unix::ffi::OsStrExt as _;
 
 use allowlist::{Allowlist, Decision, Match, Reason};
+use located_yaml::Location;
 use serde::Serialize;
 
 use crate::args::{CheckArgs, Output};
@@ -24,8 +25,11 @@ pub(super) struct Verdict {
     url: String,
     /// Whether the request would be forwarded, unless its address is refused.
     pub(super) allowed: bool,
-    /// The rule that allows it.
+    /// The rule that allows it, or the one of `deny` that forbids it.
     rule: Option<Match>,
+    /// The file, line and column of that rule, if it is in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
     /// Why it is blocked.
     reason: Option<Reason>,
     /// Why it is blocked and what to change, in one sentence; or the condition on the request's
@@ -39,13 +43,17 @@ impl Verdict {
         let (rule, reason, message) = match policy.judge(method, url) {
             Decision::Allow(rule) => (Some(rule), None, None),
             Decision::NeedsBody(check) => (check.rule().cloned(), None, Some(check.condition())),
-            Decision::Deny(denial) => (None, Some(denial.reason()), Some(denial.message_naming(ALLOWLIST))),
+            Decision::Deny(denial) => {
+                let message = denial.message_naming(ALLOWLIST);
+                (denial.rule().cloned(), Some(denial.reason()), Some(message))
+            }
         };
         Self {
             method: method.to_owned(),
             url: String::from_utf8_lossy(url).into_owned(),
-            allowed: rule.is_some(),
+            allowed: reason.is_none(),
             rule,
+            place: None,
             reason,
             message,
         }
@@ -53,6 +61,12 @@ impl Verdict {
 }
 
 impl Verdict {
+    /// The same, with the position of its rule as `place` finds it.
+    pub(super) fn with_place(mut self, place: impl Fn(&Match) -> Option<Location>) -> Self {
+        self.place = self.rule.as_ref().and_then(place).map(|place| place.to_string());
+        self
+    }
+
     /// The request, as it was given.
     pub(super) fn request(&self) -> String {
         format!("{} {}", self.method, self.url)
@@ -62,18 +76,20 @@ impl Verdict {
 /// Checks each URL, and those on stdin.
 pub(super) fn check(args: &CheckArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
     let policy = project.allowlist(&args.policy, printer)?;
+    let place = project.policy_file(args.policy.allowlist.as_deref())?.text().places();
     let mut worst = Worst::default();
     for url in &args.urls {
         if url != "-" {
             let verdict = Verdict::on(&policy, &args.method, url.as_bytes());
-            worst.report(&verdict, args.output, printer);
+            worst.report(&verdict.with_place(&place), args.output, printer);
             continue;
         }
         for line in io::stdin().lock().split(b'\n') {
             let line = line.map_err(Failure::doing("read stdin"))?;
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
             if !line.iter().all(u8::is_ascii_whitespace) {
-                worst.report(&judge_line(&policy, &args.method, line), args.output, printer);
+                let verdict = judge_line(&policy, &args.method, line).with_place(&place);
+                worst.report(&verdict, args.output, printer);
             }
         }
     }
@@ -102,6 +118,7 @@ fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
             url: String::from_utf8_lossy(line).into_owned(),
             allowed: false,
             rule: None,
+            place: None,
             reason: Some(Reason::Unreadable),
             message: Some(
                 "invalid line: write a URL, or a method and a URL, as in `GET https://example.com/`"
@@ -141,19 +158,20 @@ impl Worst {
 
 /// The verdict as text.
 pub(super) fn text(verdict: &Verdict, printer: Printer) -> String {
-    let Verdict { method, url, rule, reason, message, .. } = verdict;
+    let Verdict { method, url, rule, place, reason, message, .. } = verdict;
     let request = printer.sanitize(format!("{method} {url}").trim_start());
+    let place = place.as_deref().map(|place| printer.sanitize(&format!("{place} "))).unwrap_or_default();
     match rule {
-        Some(rule) => {
+        Some(rule) if verdict.allowed => {
             let condition = message.as_deref().map(|condition| format!(", {condition}")).unwrap_or_default();
             format!(
-                "{} {request} by {rule}{}",
+                "{} {request} by {place}{rule}{}",
                 printer.styled(Style::Good, "allowed"),
                 printer.sanitize(&condition)
             )
         }
-        None => format!(
-            "{} {request} [reason: {}]\n        {}",
+        _ => format!(
+            "{} {request} [reason: {}]\n        {place}{}",
             printer.styled(Style::Bad, "BLOCKED"),
             reason.map(Reason::as_str).unwrap_or_default(),
             printer.sanitize(message.as_deref().unwrap_or_default())

@@ -1,6 +1,7 @@
 //! `allowlist why`: explains the verdict on a URL, or the refused requests of a run.
 
 use allowlist::{AbsoluteUrl, Allowlist, HostName, Match};
+use located_yaml::Location;
 use serde::Serialize;
 
 use super::check::{self, Verdict};
@@ -19,7 +20,10 @@ const MOST_NEAR: usize = 8;
 pub(super) fn why(args: &WhyArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
     let policy = project.allowlist(&args.policy, printer)?;
     match &args.subject {
-        Some(url) if url.contains("://") => Ok(url_report(&policy, url, args, printer)),
+        Some(url) if url.contains("://") => {
+            let place = project.policy_file(args.policy.allowlist.as_deref())?.text().places();
+            Ok(url_report(&policy, url, &place, args, printer))
+        }
         run => {
             let folder = run_folder::find(&project.logs(), run.as_deref())?;
             let logged = requests::of_run(&folder, printer)?;
@@ -39,8 +43,14 @@ struct UrlReport {
     nearest: Vec<Match>,
 }
 
-fn url_report(policy: &Allowlist, url: &str, args: &WhyArgs, printer: Printer) -> ExitStatus {
-    let verdict = Verdict::on(policy, &args.method, url.as_bytes());
+fn url_report(
+    policy: &Allowlist,
+    url: &str,
+    place: &dyn Fn(&Match) -> Option<Location>,
+    args: &WhyArgs,
+    printer: Printer,
+) -> ExitStatus {
+    let verdict = Verdict::on(policy, &args.method, url.as_bytes()).with_place(place);
     let nearest = nearest(policy, url);
     let status = if verdict.allowed { ExitStatus::Success } else { ExitStatus::Negative };
     match args.output {
@@ -54,8 +64,9 @@ fn url_report(policy: &Allowlist, url: &str, args: &WhyArgs, printer: Printer) -
             match nearest.as_slice() {
                 [] => drop(printer.line("        no rule names this host or its domain")),
                 nearest => {
-                    for place in nearest {
-                        printer.line(format_args!("        near it: {place}"));
+                    for rule in nearest {
+                        let place = place(rule).map(|place| format!("{place} ")).unwrap_or_default();
+                        printer.line(printer.sanitize(&format!("        near it: {place}{rule}")));
                     }
                 }
             }

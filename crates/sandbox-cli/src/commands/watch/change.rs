@@ -1,6 +1,6 @@
-//! Changes to the policy of a run: the rules that a request needs, and those that allow it.
+//! Changes to the policy of a run: the rules that allow a request, and those that deny it.
 
-use allowlist::{Allowlist, Asked, Decision, Rule};
+use allowlist::{Allowlist, Asked, Decision, Reason, Rule};
 
 /// The longest rule, in bytes, that the smallest screen shows in full: the user must read all of
 /// it.
@@ -17,18 +17,17 @@ pub(super) fn rules_to_allow(policy: &Allowlist, asked: &Asked) -> Result<Vec<Ru
     Ok([exact, host].into_iter().filter(|rule| rule.to_yaml().len() <= READABLE).collect())
 }
 
-/// Rules of the policy itself that allow the request; or why there is none.
-pub(super) fn rules_to_deny(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, &'static str> {
-    let allows = |policy: &Allowlist| !matches!(policy.judge(&asked.method, &asked.url), Decision::Deny(_));
-    let own = policy.own_rules().iter();
-    let rules: Vec<Rule> = own.filter(|rule| allows(&Allowlist::new([(*rule).clone()]))).cloned().collect();
-    match rules.as_slice() {
-        [] if allows(policy) => {
-            Err("a preset allows it: remove the preset from the allowlist, and use `sandbox policy set`")
-        }
-        [] => Err("no rule of the policy allows it"),
-        _ => Ok(rules),
+/// Rules that would deny the request, the narrowest first; or why there is none.
+pub(super) fn rules_to_deny(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, String> {
+    if let Decision::Deny(denial) = policy.judge(&asked.method, &asked.url)
+        && denial.reason() == Reason::Denied
+    {
+        return Err("a rule of `deny` forbids it already".to_owned());
     }
+    let exact =
+        format!("{} {}", asked.method, asked.url).parse::<Rule>().map_err(|error| error.to_string())?;
+    let host = Rule::from(exact.host().clone());
+    Ok([exact, host].into_iter().filter(|rule| rule.to_yaml().len() <= READABLE).collect())
 }
 
 #[cfg(test)]
@@ -64,16 +63,20 @@ mod tests {
     }
 
     #[test]
-    fn deny_removes_only_rules_that_allow_the_request() {
-        let text = "presets: [github]\ndomains: [open.test, '*.test']\nurl_prefixes: [{host: a.example, path: /x}]\nbudget: {requests: 7}\n";
-        let policy = policy(text);
-        let request = asked("GET", "https://open.test/y");
-        let rules = rules_to_deny(&policy, &request).unwrap();
-        assert_eq!(rules.len(), 2);
-        let changed = policy.without_rules(&rules);
-        assert!(!changed.judge("GET", "https://open.test/y").is_allowed());
-        assert!(changed.judge("GET", "https://a.example/x").is_allowed());
-        assert_eq!((changed.presets(), changed.budget()), (policy.presets(), policy.budget()));
-        assert!(rules_to_deny(&policy, &asked("GET", "https://b.example/")).is_err());
+    fn denied_request_is_denied_whatever_allows_it() {
+        let policy = policy("presets: [github]\ndomains: [open.test, '*.test']\nbudget: {requests: 7}\n");
+        for url in ["https://open.test/y?z=1", "https://github.com/o/r.git/info/refs?service=git-upload-pack"]
+        {
+            let rules = rules_to_deny(&policy, &asked("GET", url)).unwrap();
+            assert_eq!(rules.len(), 2, "{url}");
+            assert!(policy.judge("GET", url).is_allowed(), "{url}");
+            for rule in rules {
+                let denying = policy.clone().denying(&rule);
+                assert!(!denying.judge("GET", url).is_allowed(), "{rule:?}");
+                assert!(denying.judge("GET", "https://x.test/").is_allowed(), "{rule:?}");
+                assert!(rules_to_deny(&denying, &asked("GET", url)).is_err(), "{rule:?}");
+            }
+        }
+        assert!(rules_to_deny(&policy, &asked("GET", "nonsense")).is_err());
     }
 }

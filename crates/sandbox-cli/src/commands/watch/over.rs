@@ -30,7 +30,7 @@ const HELP: [(&str, &str); 13] = [
     ("Tab", "next run (Shift-Tab: the one before)"),
     ("a", "allow the selected request, in this run's policy"),
     ("A", "the same, and in the project's allowlist"),
-    ("d D", "deny it likewise: remove the rules that allow it"),
+    ("d D", "deny it likewise, whatever allows it"),
     ("1 2 3 4", "a request that waits: once, for this run, always, no"),
     ("u", "raise the shield again"),
     ("Q", "quarantine: cut the run off for good"),

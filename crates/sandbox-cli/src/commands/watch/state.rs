@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use allowlist::Rule;
+use allowlist::RuleChange;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sandbox::network_event::Verdict;
 
@@ -103,8 +103,7 @@ pub(super) struct Order {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Job {
-    Allow { rule: Box<Rule>, with_file: bool },
-    Deny { rules: Vec<Rule>, with_file: bool },
+    Change { change: Box<RuleChange>, with_file: bool },
     Decide { question: u64, verdict: Verdict },
     Quarantine,
     Up,
@@ -362,7 +361,7 @@ impl State {
         let choices = rules.into_iter().map(|rule| Choice {
             lines: vec![format!("+ {}", rule.to_yaml())],
             note: place_of(with_file, run),
-            job: Job::Allow { rule: Box::new(rule), with_file },
+            job: Job::Change { change: Box::new(RuleChange::Allow(rule)), with_file },
         });
         let choices: Vec<Choice> = choices.collect();
         if choices.is_empty() {
@@ -381,15 +380,16 @@ impl State {
         let row = self.selected().ok_or("no request is selected")?;
         let asked = row.asked.as_ref().ok_or("no rule applies to this line: select a request")?;
         let policy = run.report.policy.as_ref().ok_or("this run has no network sandbox")?;
-        let rules = rules_to_deny(policy, asked)?;
+        let rules = rules_to_deny(policy, asked).map_err(|why| format!("it cannot be denied: {why}"))?;
+        let choices = rules.into_iter().map(|rule| Choice {
+            lines: vec![format!("deny: {}", rule.to_yaml())],
+            note: place_of(with_file, run),
+            job: Job::Change { change: Box::new(RuleChange::Deny(rule)), with_file },
+        });
         Ok(Confirmation {
-            title: "Remove what allows this request?".to_owned(),
+            title: "Deny this, whatever allows it?".to_owned(),
             run: run.report.run.clone(),
-            choices: vec![Choice {
-                lines: rules.iter().map(|rule| format!("- {}", rule.to_yaml())).collect(),
-                note: place_of(with_file, run),
-                job: Job::Deny { rules, with_file },
-            }],
+            choices: choices.collect(),
             chosen: 0,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use allowlist::Allowlist;
+use allowlist::{Allowlist, RuleChange};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -171,24 +171,43 @@ fn only_yes_allows_exactly_the_shown_rule() {
         assert_eq!(press_key(&mut state, other), None, "{other:?}");
     }
     let order = |job| Some(Effect::Order(Order { run: "3fa2c1d4e5".to_owned(), job }));
-    let rule = Box::new("POST evil.test/collect".parse().unwrap());
-    assert_eq!(press(&mut state, "ay"), order(Job::Allow { rule, with_file: false }));
+    let rule = "POST evil.test/collect".parse().unwrap();
+    assert_eq!(
+        press(&mut state, "ay"),
+        order(Job::Change { change: Box::new(RuleChange::Allow(rule)), with_file: false })
+    );
     press(&mut state, "A");
     press_key(&mut state, KeyCode::Down);
-    let rule = Box::new("evil.test".parse().unwrap());
-    assert_eq!(press(&mut state, "y"), order(Job::Allow { rule, with_file: true }));
+    let rule = "evil.test".parse().unwrap();
+    assert_eq!(
+        press(&mut state, "y"),
+        order(Job::Change { change: Box::new(RuleChange::Allow(rule)), with_file: true })
+    );
     // New requests do not change the question.
     press_key(&mut state, KeyCode::End);
     press(&mut state, "a");
     state.run_mut("3fa2c1d4e5").unwrap().take(&request("blocked", "GET", "other.test", "/", ""));
-    let rule = Box::new("POST evil.test/collect".parse().unwrap());
-    assert_eq!(press(&mut state, "y"), order(Job::Allow { rule, with_file: false }));
+    let rule = "POST evil.test/collect".parse().unwrap();
+    assert_eq!(
+        press(&mut state, "y"),
+        order(Job::Change { change: Box::new(RuleChange::Allow(rule)), with_file: false })
+    );
     // A request that passed needs no rule.
     press_key(&mut state, KeyCode::Home);
     press_key(&mut state, KeyCode::Down);
     assert_eq!(press(&mut state, "ay"), None);
-    let rules = vec!["open.test".parse().unwrap()];
-    assert_eq!(press(&mut state, "dy"), order(Job::Deny { rules, with_file: false }));
+    let rule = "GET open.test/hello".parse().unwrap();
+    assert_eq!(
+        press(&mut state, "dy"),
+        order(Job::Change { change: Box::new(RuleChange::Deny(rule)), with_file: false })
+    );
+    press(&mut state, "D");
+    press_key(&mut state, KeyCode::Down);
+    let rule = "open.test".parse().unwrap();
+    assert_eq!(
+        press(&mut state, "y"),
+        order(Job::Change { change: Box::new(RuleChange::Deny(rule)), with_file: true })
+    );
     for (key, job) in [("Q", Job::Quarantine), ("u", Job::Up), ("s", Job::Stop)] {
         assert_eq!(press(&mut state, key), None);
         assert_eq!(press(&mut state, "y"), order(job));
@@ -232,7 +251,7 @@ fn pending_request_is_answered() {
     // Keys for the lists answer no question.
     assert_eq!(press(&mut state, "a"), None);
     assert!(drawn(&state, 80, 24).contains("+ {host: evil.test, path: /collect, methods: [POST]}"));
-    assert!(matches!(press(&mut state, "y"), Some(Effect::Order(Order { job: Job::Allow { .. }, .. }))));
+    assert!(matches!(press(&mut state, "y"), Some(Effect::Order(Order { job: Job::Change { .. }, .. }))));
 }
 
 #[test]

@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use allowlist::{Allowlist, Rule};
+use allowlist::RuleChange;
 
 use super::inert::from_network;
 use super::state::{Job, Order};
-use crate::commands::allowlist::remove;
 use crate::config::{Environment, Places};
 use crate::control::{Report, Request, Runs};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::settings::{AddedRule, Project};
+use crate::settings::Project;
 
 /// Carries out the order; returns the run's new state and the result.
 pub(super) async fn perform(
@@ -22,14 +21,12 @@ pub(super) async fn perform(
     let (runs, _) = Runs::look(&places.state).await?;
     let run = runs.one(Some(&order.run))?;
     let (request, done) = match &order.job {
-        Job::Allow { rule, .. } => {
-            let added = Allowlist::new([(**rule).clone()]);
-            (change(added, Allowlist::default()), format!("allowed: {}", rule.to_yaml()))
-        }
-        Job::Deny { rules, .. } => {
-            let removed = Allowlist::new(rules.iter().cloned());
-            let yaml: Vec<String> = rules.iter().map(Rule::to_yaml).collect();
-            (change(Allowlist::default(), removed), format!("removed: {}", yaml.join(", ")))
+        Job::Change { change, .. } => {
+            let done = match &**change {
+                RuleChange::Allow(rule) => format!("allowed: {}", rule.to_yaml()),
+                RuleChange::Deny(rule) => format!("denied: {}", rule.to_yaml()),
+            };
+            (Request::ChangeRule { change: change.clone() }, done)
         }
         Job::Decide { question, verdict } => {
             let request = Request::Decide { question: *question, verdict: *verdict };
@@ -41,9 +38,7 @@ pub(super) async fn perform(
     };
     let now = runs.ask(run, &request).await?;
     let in_file = match &order.job {
-        Job::Allow { with_file: true, .. } | Job::Deny { with_file: true, .. } => {
-            in_file(&order.job, Path::new(&run.project), environment)
-        }
+        Job::Change { change, with_file: true } => in_file(change, Path::new(&run.project), environment),
         _ => Ok(None),
     };
     let id: String = order.run.chars().take(8).collect();
@@ -54,38 +49,16 @@ pub(super) async fn perform(
     }
 }
 
-/// A change to the policy that is in force then, which may differ from the one that was shown.
-fn change(added: Allowlist, removed: Allowlist) -> Request {
-    Request::ChangeRules { added, removed }
-}
-
 /// The same change in the allowlist of the project in `root`, whose trust is unchanged.
-fn in_file(job: &Job, root: &Path, environment: &Environment) -> Result<Option<String>, Failure> {
+fn in_file(change: &RuleChange, root: &Path, environment: &Environment) -> Result<Option<String>, Failure> {
     // Nothing may be written to the terminal meanwhile.
     let silent = Printer::new(0, true).quiet(true);
     let project = Project::load_at(root, None, environment, silent)?;
-    let mut results = Vec::new();
-    match job {
-        Job::Allow { rule, .. } => match project.add_rule(None, environment, rule)? {
-            AddedRule::Covered(place) => results.push(format!("already allowed in the file by {place}")),
-            AddedRule::Added { label, remarks } => {
-                results.push(format!("in {label} too"));
-                results.extend(remarks.texts());
-            }
-        },
-        Job::Deny { rules, .. } => {
-            for rule in rules {
-                let removal = remove(rule, &project, None)?;
-                match removal.removed.len() {
-                    0 => results.push(format!("nothing in {} is specific to it", removal.label)),
-                    _ => results.push(format!("in {} too", removal.label)),
-                }
-                results.extend(removal.remarks.texts());
-                results.extend(removal.left.first().map(|place| format!("still allowed there by {place}")));
-            }
-        }
-        _ => {}
-    }
+    let mut changed = project.change_rule(None, environment, change)?;
+    let mut results =
+        if changed.is_changed() { vec![format!("in {} too", changed.label)] } else { changed.lines(silent) };
+    results.extend(changed.left.first().map(|place| format!("still denied there by {place}")));
+    results.extend(changed.remarks().texts());
     Ok(Some(results.join("; ")))
 }
 
