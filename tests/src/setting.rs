@@ -35,6 +35,8 @@ pub struct Setting {
     pub node: PathBuf,
     /// npm, unpacked.
     pub npm: PathBuf,
+    /// Go's root, with its command only.
+    pub go: PathBuf,
     /// The program of an MCP server, for Node.js.
     pub mcp_server: PathBuf,
     /// The S3 server that verifies signatures.
@@ -83,6 +85,7 @@ impl Setting {
             opencode: variable("OPENCODE").into(),
             node: variable("NODE").into(),
             npm: variable("NPM").into(),
+            go: variable("GO").into(),
             mcp_server: variable("MCP_SERVER").into(),
             s3_server: variable("S3_SERVER").into(),
             proxy_dir: variable("PROXY_DIR").into(),

@@ -20,6 +20,7 @@ mod demo;
 mod deny;
 mod e2e;
 mod engine;
+mod go;
 mod markdown;
 mod matrix;
 mod mcp_server;

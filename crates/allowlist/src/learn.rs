@@ -14,6 +14,7 @@ use crate::host_pattern::HostPattern;
 use crate::method::RuleMethod;
 use crate::pattern::Pattern;
 use crate::policy::Allowlist;
+use crate::preset::Preset;
 use crate::request::Request;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
@@ -23,6 +24,8 @@ pub use doubt::Doubt;
 
 mod doubt;
 
+/// Minimum number of paths for which a preset is proposed.
+const OF_PRESET: usize = 2;
 /// Maximum number of paths of a host with rules of their own; more are merged by folder.
 const OWN_RULES: usize = 3;
 /// Up to this number, paths are not merged if their only common folder is that of the whole host.
@@ -53,13 +56,28 @@ pub struct Asked {
     pub answered: bool,
 }
 
-/// The learnt rules.
+/// The learnt presets and rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learnt {
+    /// Presets that allow at least two paths which the policy lacks.
+    pub presets: Vec<LearntPreset>,
     /// Rules that the policy lacks, sorted by host.
     pub rules: Vec<LearntRule>,
     /// Requests that no rule is generated for.
     pub left_out: Vec<(Asked, LeftOut)>,
+}
+
+/// A preset and the requests that it allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearntPreset {
+    /// It allows more than these requests.
+    pub preset: Preset,
+    /// Number of requests that it allows.
+    pub requests: u64,
+    /// Number of those that were refused.
+    pub blocked: u64,
+    /// Number of their paths, including queries.
+    pub paths: usize,
 }
 
 /// A rule and its origin.
@@ -142,7 +160,8 @@ impl Allowlist {
         self.learn_up_to(LearnStep::Folder, asked, narrow)
     }
 
-    /// The rules that this policy lacks to allow these requests, generalised at most by `most`.
+    /// The rules that this policy lacks to allow these requests, generalised at most by `most`; except
+    /// for [`LearnStep::Exact`], presets take the place of rules.
     /// Requests to `narrow` hosts and to APIs of models, and those with a body, keep their paths:
     /// only their queries are generalised.
     #[must_use]
@@ -153,16 +172,19 @@ impl Allowlist {
         narrow: &[HostPattern],
     ) -> Learnt {
         let mut learnt = Learnt::default();
-        let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
+        let mut lacking = Vec::new();
         for asked in asked {
-            let request = match self.lacking(&asked) {
-                Ok(Some(request)) => request,
-                Ok(None) => continue,
-                Err(why) => {
-                    learnt.left_out.push((asked, why));
-                    continue;
-                }
-            };
+            match self.lacking(&asked) {
+                Ok(Some(request)) => lacking.push((asked, request)),
+                Ok(None) => {}
+                Err(why) => learnt.left_out.push((asked, why)),
+            }
+        }
+        if most > LearnStep::Exact {
+            learnt.presets = self.take_presets(&mut lacking);
+        }
+        let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
+        for (asked, request) in lacking {
             let is_narrow = narrow.iter().any(|pattern| pattern.matches(request.host()))
                 || self.vendor_tools().concerns(request.host());
             let host = hosts.entry(request.host().to_string()).or_default();
@@ -175,6 +197,37 @@ impl Allowlist {
         }
         learnt.rules = hosts.into_iter().flat_map(|(host, paths)| paths.rules(&host, most)).collect();
         learnt
+    }
+
+    /// The presets that allow at least two paths of these requests, which they take.
+    fn take_presets(&self, lacking: &mut Vec<(Asked, Request)>) -> Vec<LearntPreset> {
+        let mut taken = Vec::new();
+        for preset in Preset::all() {
+            let alone = Self::default().with_presets([preset]).with_vendor_tools(self.vendor_tools().clone());
+            let (by_preset, others): (Vec<_>, Vec<_>) = std::mem::take(lacking)
+                .into_iter()
+                .partition(|(_, request)| !matches!(alone.decide(request), Decision::Deny(_)));
+            *lacking = others;
+            let paths: BTreeSet<_> = by_preset
+                .iter()
+                .map(|(_, request)| (request.host().as_str(), request.target().for_matching()))
+                .collect();
+            let paths = paths.len();
+            if paths < OF_PRESET {
+                lacking.extend(by_preset);
+                continue;
+            }
+            let count = |of: fn(&Asked) -> bool| {
+                by_preset.iter().filter(|(asked, _)| of(asked)).map(|(asked, _)| asked.count).sum()
+            };
+            taken.push(LearntPreset {
+                preset,
+                requests: count(|_| true),
+                blocked: count(|asked| asked.blocked),
+                paths,
+            });
+        }
+        taken
     }
 
     /// The request, if it only lacks a rule for its path.

@@ -62,6 +62,7 @@ pub use learn::Asked;
 pub use learn::Doubt;
 pub use learn::LearnStep;
 pub use learn::Learnt;
+pub use learn::LearntPreset;
 pub use learn::LearntRule;
 pub use learn::LeftOut;
 pub use lint::Warning;

@@ -19,6 +19,7 @@ use crate::lint::Warning;
 use crate::matched::Match;
 use crate::policy::Allowlist;
 use crate::policy::RuleChange;
+use crate::preset::Preset;
 use crate::rule::Rule;
 use crate::rule::RuleKind;
 
@@ -110,6 +111,15 @@ impl PolicyText {
         self.changed(&self.policy.clone().with_rules(rules.iter().cloned()))
     }
 
+    /// The same with these presets in addition.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be changed in place; the error has the lines to add.
+    pub fn with_presets(&self, presets: &[Preset]) -> Result<Self, CannotEdit> {
+        self.changed(&self.policy.clone().with_presets(presets.iter().copied()))
+    }
+
     /// The same with this change.
     ///
     /// # Errors
@@ -122,22 +132,22 @@ impl PolicyText {
     /// The same with the rules of the `wanted` policy, whose new ones are at the ends of their lists.
     fn changed(&self, wanted: &Allowlist) -> Result<Self, CannotEdit> {
         let (mut text, mut lines) = (Some(self.text.clone()), String::new());
-        for kind in KINDS {
-            let (mut now, then) = (rules_of(&self.policy, kind), rules_of(wanted, kind));
+        for list in LISTS {
+            let (mut now, then) = (items_of(&self.policy, list), items_of(wanted, list));
             let mut gone = Vec::new();
             for index in (0..now.len()).rev() {
-                if now.get(index).is_some_and(|rule| !then.contains(rule)) {
+                if now.get(index).is_some_and(|item| !then.contains(item)) {
                     gone.insert(0, now.remove(index));
-                    text = text.and_then(|text| remove(&text, kind, index));
+                    text = text.and_then(|text| remove(&text, list, index));
                 }
             }
             let new = then.get(now.len()..).unwrap_or_default();
-            text = text.and_then(|text| insert(&text, kind, new));
-            for (verb, rules) in [("remove from", gone.as_slice()), ("add to", new)] {
-                if !rules.is_empty() {
+            text = text.and_then(|text| insert(&text, list, new));
+            for (verb, items) in [("remove from", gone.as_slice()), ("add to", new)] {
+                if !items.is_empty() {
                     // Writing to a string cannot fail.
-                    let _ = write!(lines, "\n{verb} `{}`:", kind.list());
-                    lines.extend(rules.iter().map(|rule| format!("\n  - {}", rule.to_yaml())));
+                    let _ = write!(lines, "\n{verb} `{list}`:");
+                    lines.extend(items.iter().map(|item| format!("\n  - {}", item.to_yaml())));
                 }
             }
         }
@@ -148,16 +158,41 @@ impl PolicyText {
     }
 }
 
-const KINDS: [RuleKind; 3] = [RuleKind::Deny, RuleKind::Domain, RuleKind::Url];
+/// The keys of the lists that are changed.
+const LISTS: [&str; 4] = [PRESETS, RuleKind::Deny.list(), RuleKind::Domain.list(), RuleKind::Url.list()];
+const PRESETS: &str = "presets";
 
-/// The rules in the list of this kind.
-fn rules_of(policy: &Allowlist, kind: RuleKind) -> Vec<&Rule> {
-    match kind {
-        RuleKind::Deny => policy.denied().iter().collect(),
-        RuleKind::Domain | RuleKind::Url => {
-            policy.own_rules().iter().filter(|rule| rule.kind() == kind).collect()
+/// An item of a list.
+#[derive(PartialEq)]
+enum Item<'a> {
+    Preset(Preset),
+    Rule(&'a Rule),
+}
+
+impl Item<'_> {
+    fn to_yaml(&self) -> String {
+        match self {
+            Self::Preset(preset) => preset.name().to_owned(),
+            Self::Rule(rule) => rule.to_yaml(),
         }
     }
+
+    fn to_json(&self) -> Option<String> {
+        match self {
+            Self::Preset(preset) => serde_json::to_string(preset).ok(),
+            Self::Rule(rule) => serde_json::to_string(rule).ok(),
+        }
+    }
+}
+
+/// The items of this list.
+fn items_of<'a>(policy: &'a Allowlist, list: &str) -> Vec<Item<'a>> {
+    if list == PRESETS {
+        return policy.presets().iter().copied().map(Item::Preset).collect();
+    }
+    let rules = if list == RuleKind::Deny.list() { policy.denied() } else { policy.own_rules() };
+    let is_there = |rule: &&Rule| list == RuleKind::Deny.list() || rule.kind().list() == list;
+    rules.iter().filter(is_there).map(Item::Rule).collect()
 }
 
 fn parse(text: &str, file: &str) -> Result<Allowlist, InvalidFile> {
@@ -170,6 +205,7 @@ type Items = Option<Spanned<Vec<Spanned<IgnoredAny>>>>;
 /// The positions of the parts of a policy.
 #[derive(Default, Deserialize)]
 struct Lists {
+    presets: Items,
     deny: Items,
     domains: Items,
     url_prefixes: Items,
@@ -177,20 +213,21 @@ struct Lists {
 }
 
 impl Lists {
-    fn of(&self, kind: RuleKind) -> &Items {
-        match kind {
-            RuleKind::Deny => &self.deny,
-            RuleKind::Domain => &self.domains,
-            RuleKind::Url => &self.url_prefixes,
+    fn of(&self, list: &str) -> &Items {
+        match list {
+            PRESETS => &self.presets,
+            "deny" => &self.deny,
+            "domains" => &self.domains,
+            _ => &self.url_prefixes,
         }
     }
 
     fn item(&self, kind: RuleKind, index: usize) -> Option<&Location> {
-        self.of(kind).as_ref()?.get(index).map(Spanned::location)
+        self.of(kind.list()).as_ref()?.get(index).map(Spanned::location)
     }
 }
 
-/// The list of rules of one kind.
+/// The place of a list.
 enum Place {
     Missing,
     At(List),
@@ -203,12 +240,12 @@ struct List {
     items: Vec<usize>,
 }
 
-/// The position of the list of rules of this kind; `None` if it cannot be determined.
-fn place_of(text: &str, kind: RuleKind) -> Option<Place> {
+/// The place of the list with this key; `None` if it cannot be determined.
+fn place_of(text: &str, list: &str) -> Option<Place> {
     let lists = located_yaml::read::<Lists>("", text).ok()?;
-    let Some(found) = lists.of(kind) else { return Some(Place::Missing) };
+    let Some(found) = lists.of(list) else { return Some(Place::Missing) };
     let keys = located_yaml::read::<Entries<String, IgnoredAny>>("", text).ok()?;
-    let key = keys.into_iter().map(|(key, _)| key).find(|key| **key == kind.list())?;
+    let key = keys.into_iter().map(|(key, _)| key).find(|key| **key == list)?;
     let items = found.iter().map(|item| offset(text, item.location())).collect::<Option<_>>()?;
     let (key, start) = (offset(text, key.location())?, offset(text, found.location())?);
     Some(Place::At(List { key, start, items }))
@@ -225,37 +262,37 @@ fn offset(text: &str, location: &Location) -> Option<usize> {
     ends.nth(position.column.checked_sub(1)?).map(|at| line + at)
 }
 
-fn insert(text: &str, kind: RuleKind, rules: &[&Rule]) -> Option<String> {
-    if rules.is_empty() {
+fn insert(text: &str, list: &str, new: &[Item<'_>]) -> Option<String> {
+    if new.is_empty() {
         return Some(text.to_owned());
     }
-    let Place::At(List { start, items, .. }) = place_of(text, kind)? else {
+    let Place::At(List { start, items, .. }) = place_of(text, list)? else {
         let mut text = ended(text);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}:", kind.list());
-        for rule in rules {
-            let _ = writeln!(text, "  - {}", rule.to_yaml());
+        let _ = writeln!(text, "{list}:");
+        for item in new {
+            let _ = writeln!(text, "  - {}", item.to_yaml());
         }
         return Some(text);
     };
     if text.get(start..)?.starts_with('[') {
-        return insert_in_brackets(text, start, rules);
+        return insert_in_brackets(text, start, new);
     }
     let content = *items.last()?;
     let lines = block_item(text, content)?;
     let dash = text.get(lines.start..content)?;
     let (before, after) = text.split_at_checked(lines.end)?;
     let mut changed = ended(before);
-    for rule in rules {
-        changed.extend([dash, &rule.to_yaml(), "\n"]);
+    for item in new {
+        changed.extend([dash, &item.to_yaml(), "\n"]);
     }
     Some(changed + after)
 }
 
-fn insert_in_brackets(text: &str, start: usize, rules: &[&Rule]) -> Option<String> {
+fn insert_in_brackets(text: &str, start: usize, new: &[Item<'_>]) -> Option<String> {
     let is_json = text.trim_start().starts_with('{');
-    let item = |rule: &&Rule| if is_json { serde_json::to_string(rule).ok() } else { Some(rule.to_yaml()) };
-    let items = rules.iter().map(item).collect::<Option<Vec<_>>>()?.join(", ");
+    let item = |item: &Item<'_>| if is_json { item.to_json() } else { Some(item.to_yaml()) };
+    let items = new.iter().map(item).collect::<Option<Vec<_>>>()?.join(", ");
     let parts = bracketed(text, start)?;
     let (at, comma) = match parts.as_slice() {
         [only] if text.get(only.clone())?.trim().is_empty() => (only.start, ""),
@@ -267,8 +304,8 @@ fn insert_in_brackets(text: &str, start: usize, rules: &[&Rule]) -> Option<Strin
     Some(format!("{before}{comma}{items}{after}"))
 }
 
-fn remove(text: &str, kind: RuleKind, index: usize) -> Option<String> {
-    let Place::At(list) = place_of(text, kind)? else { return None };
+fn remove(text: &str, list: &str, index: usize) -> Option<String> {
+    let Place::At(list) = place_of(text, list)? else { return None };
     let mut text = text.to_owned();
     if text.get(list.start..)?.starts_with('[') {
         let parts = bracketed(&text, list.start)?;

@@ -45,7 +45,7 @@ pub enum RuleKind {
 impl RuleKind {
     /// The key of the list of such rules in a document.
     #[must_use]
-    pub fn list(self) -> &'static str {
+    pub const fn list(self) -> &'static str {
         match self {
             Self::Deny => "deny",
             Self::Domain => "domains",

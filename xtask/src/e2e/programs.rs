@@ -9,6 +9,7 @@ use anyhow::Result;
 use crate::apt::{self, Needed};
 use crate::cargo;
 use crate::claude_code;
+use crate::go;
 use crate::mcp_server;
 use crate::nextest::{self, Built};
 use crate::npm;
@@ -37,6 +38,7 @@ pub(crate) struct Programs {
 struct Fetched {
     agents: OtherAgents,
     npm: PathBuf,
+    go: PathBuf,
     mcp_server: PathBuf,
 }
 
@@ -76,6 +78,7 @@ impl Programs {
             ("SANDBOX_E2E_OPENCODE", fetched(|fetched| &fetched.agents.opencode)),
             ("SANDBOX_E2E_NODE", fetched(|fetched| &fetched.agents.node)),
             ("SANDBOX_E2E_NPM", fetched(|fetched| &fetched.npm)),
+            ("SANDBOX_E2E_GO", fetched(|fetched| &fetched.go)),
             ("SANDBOX_E2E_MCP_SERVER", fetched(|fetched| &fetched.mcp_server)),
             ("SANDBOX_E2E_S3_SERVER", or_none(self.s3_server.as_ref())),
             ("SANDBOX_E2E_PROXY_DIR", folder(&self.proxy).into()),
@@ -91,11 +94,12 @@ impl Fetched {
     fn prepare() -> Result<Self> {
         let agents = other_agents::programs()?;
         let npm = npm::unpacked(NPM, "npm")?;
+        let go = go::root()?;
         let mcp_server = mcp_server::program()?;
         apt::ensure(&[
             Needed { program: "pg_createcluster", package: "postgresql" },
             Needed { program: "redis-server", package: "redis-server" },
         ])?;
-        Ok(Self { agents, npm, mcp_server })
+        Ok(Self { agents, npm, go, mcp_server })
     }
 }

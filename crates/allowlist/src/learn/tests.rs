@@ -60,6 +60,34 @@ fn few_paths_are_kept() {
 }
 
 #[test]
+fn preset_takes_the_place_of_rules_for_two_paths() {
+    let turn = [
+        "POST https://api.anthropic.com/v1/messages?beta=true",
+        "BLOCKED POST https://api.anthropic.com/v1/messages/count_tokens?beta=true",
+        "GET https://api.anthropic.com/v1/files",
+        "GET https://github.com/o/r.git/info/refs?service=git-upload-pack",
+    ];
+    let learnt = learn("", &turn);
+    let presets: Vec<_> = learnt
+        .presets
+        .iter()
+        .map(|learnt| (learnt.preset.name(), learnt.requests, learnt.blocked, learnt.paths))
+        .collect();
+    assert_eq!(presets, [("anthropic", 2, 1, 2)], "one path of github.com gets a rule of its own");
+    let others = [
+        "{host: api.anthropic.com, path: /v1/files, methods: [GET]}",
+        r#"{host: github.com, path: "/o/r.git/info/refs[?]service=git-upload-pack", methods: [GET]}"#,
+    ];
+    assert_eq!(shown(&learnt), others);
+    let exact = learn_up_to(LearnStep::Exact, "", &turn);
+    assert_eq!((exact.presets.len(), exact.rules.len()), (0, 4));
+    let known = learn("presets: [anthropic]", &turn);
+    assert_eq!((known.presets.len(), shown(&known)), (0, others.map(str::to_owned).to_vec()));
+    let denied = learn("deny: [api.anthropic.com]", &turn);
+    assert_eq!((denied.presets.len(), denied.left_out.len()), (0, 3));
+}
+
+#[test]
 fn many_paths_are_merged_by_folder() {
     check(
         "",

@@ -55,6 +55,21 @@ fn allowed_and_denied_rules_change_both_lists() {
 }
 
 #[test]
+fn preset_is_added_to_its_list() {
+    let github = Preset::named("github").unwrap();
+    for (text, expected) in [
+        ("domains: [a.b]\n", "domains: [a.b]\npresets:\n  - github\n"),
+        ("presets: [anthropic] # ours\n", "presets: [anthropic, github] # ours\n"),
+        ("presets:\n  - github\n", "presets:\n  - github\n"),
+    ] {
+        let file = PolicyText::read(text, "p.yaml").unwrap();
+        assert_eq!(file.with_presets(&[github]).unwrap().text, expected, "{text}");
+    }
+    let file = PolicyText::read("{\"presets\": [\"openai\"]}", "p.json").unwrap();
+    assert_eq!(file.with_presets(&[github]).unwrap().text, "{\"presets\": [\"openai\", \"github\"]}");
+}
+
+#[test]
 fn rule_has_its_position() {
     let text = "deny: [x.y]\ndomains:\n  - a.b\nurl_prefixes:\n  - {host: a.b}\n  - {host: c.d}\npresets: [github]\n";
     let file = PolicyText::read(text, "p.yaml").unwrap();

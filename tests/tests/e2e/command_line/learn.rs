@@ -8,6 +8,7 @@ use std::process::Command;
 use e2e_tests::setting::Setting;
 use serde_json::Value;
 
+use super::agent;
 use super::project::{Ended, Project, assert_nothing_left, config};
 
 /// Installs a package with each of the most popular clients, from repositories that contain one.
@@ -30,9 +31,13 @@ rm -rf /etc/apt/sources.list.d
 apt-get -qq -o APT::Sandbox::User=root update
 apt-get -qq -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0 install -y demo > /dev/null
 cat /usr/share/demo/greeting
+printf 'module mine\\n\\ngo 1.19\\n\\nrequire (\\n\\tdemo.test/greeting v1.0.0\\n\\tdemo.test/name v1.0.0\\n)\\n' > go.mod
+export GOROOT=/go GOPROXY=https://go.test GOSUMDB=off GOFLAGS=-modcacherw GOMODCACHE=/tmp/modules
+/go/bin/go mod download
+grep -o 'demo from go' /tmp/modules/demo.test/greeting@v1.0.0/demo.go
 ";
 
-const INSTALLED: &str = "demo from pip\ndemo from npm\ndemo from cargo\ndemo from apt\n";
+const INSTALLED: &str = "demo from pip\ndemo from npm\ndemo from cargo\ndemo from apt\ndemo from go\n";
 
 /// A project with the clients, without an allowlist, whose other files are trusted.
 struct Clients {
@@ -56,7 +61,9 @@ impl Clients {
     fn run(&self, flags: &[&str], script: &str) -> Ended {
         let setting = Setting::of_this_run();
         let npm = format!("{}:/npm:ro", setting.npm.display());
-        let mounts = ["--image", &setting.clients_image, "--mount", &npm, "--allow-system-mounts"];
+        let go = format!("{}:/go:ro", setting.go.display());
+        let mounts =
+            ["--image", &setting.clients_image, "--mount", &npm, "--mount", &go, "--allow-system-mounts"];
         let command = ["--", "bash", "-c", script];
         let arguments = [&["run"], flags, &mounts, &command].concat();
         self.project.wary(&arguments).output().expect("the sandbox command").into()
@@ -104,6 +111,26 @@ async fn package_clients_work_with_rules_learnt_from_an_audit() {
     let other = clients.run(&[], "curl -s -o /dev/null -w '%{http_code}' https://npm.test/other");
     assert_eq!(other.stdout, "403", "{other:?}\n{text}");
     assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_turn_passes_with_rules_learnt_from_an_audit() {
+    let project = agent::project();
+    let policy = ".sandbox/network-allowlist.yaml";
+    project.write(policy, "domains: []\n");
+    let turn = |flags: &[&str]| agent::agent(&project, &[flags, &["remember the word heliotrope"]].concat());
+    // The control.
+    let refused = turn(&[]);
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    let audited = turn(&["--audit"]);
+    assert_eq!(audited.code, Some(0), "{audited:?}");
+    let learnt = project.output(&["allowlist", "learn", "--yes"]);
+    assert_eq!(learnt.code, Some(0), "{learnt:?}");
+    let text = fs::read_to_string(project.path().join(policy)).expect("a policy");
+    assert!(text.lines().filter(|line| line.starts_with("  - ")).count() <= 3, "{text}");
+    let passed = turn(&[]);
+    assert_eq!(passed.code, Some(0), "{passed:?}\n{text}");
+    assert!(passed.stdout.contains("heliotrope"), "{passed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,7 +309,7 @@ async fn allow_and_deny_edit_the_policy_in_place() {
     assert_eq!(trusted.code, Some(0), "{trusted:?}");
     project.append(policy, "  - {host: planted.test}\n");
     succeed(project.wary(&["allowlist", "deny", "api.test"]));
-    assert!(!text().contains("api.test"), "{}", text());
+    assert!(!text().contains("host: api.test") && text().ends_with("deny:\n  - api.test\n"), "{}", text());
     Ended::from(project.wary(&["run", "--", "true"]).output().expect("the sandbox command"))
         .fails(125, "sandbox trust");
 

@@ -13,6 +13,7 @@ mod cargo;
 mod control;
 mod dns;
 mod git;
+mod go;
 mod lock;
 mod mirror;
 mod npm;

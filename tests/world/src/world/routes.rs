@@ -20,7 +20,7 @@ use crate::other_apis;
 
 use super::backend::{self, Backend};
 use super::lock::Lock;
-use super::{apt, cargo, git, mirror, npm, python, websocket};
+use super::{apt, cargo, git, go, mirror, npm, python, websocket};
 
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -159,6 +159,7 @@ pub(super) async fn answer(state: Arc<State>, request: Request<Incoming>) -> io:
         host if is_within(host, "npm.test") => Ok(npm::answer(host, request.uri().path())),
         host if is_within(host, "apt.test") => Ok(apt::answer(request.uri().path())),
         host if is_within(host, "cargo.test") => Ok(cargo::answer(host, request.uri().path())),
+        host if is_within(host, "go.test") => Ok(go::answer(request.uri().path())),
         host if is_within(host, "pypi.test") => Ok(python::answer(request.uri().path())),
         _ => general(&state, &host, request).await,
     }

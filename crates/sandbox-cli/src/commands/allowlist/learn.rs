@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use allowlist::{Doubt, HostPattern, LearnStep, Learnt, LearntRule, LeftOut, PolicyText, Rule};
+use allowlist::{
+    Doubt, HostPattern, LearnStep, Learnt, LearntPreset, LearntRule, LeftOut, PolicyText, Preset, Rule,
+};
 use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
@@ -38,7 +40,9 @@ pub(super) fn learn(
         file.policy().learn_up_to(args.step(), up_to_rules.into_iter().map(|logged| logged.asked), &narrow);
     let doubtful = learnt.remove_doubtful(file.policy(), &args.with);
     let rules: Vec<Rule> = learnt.rules.iter().map(|learnt| learnt.rule.clone()).collect();
-    let changed = file.text().with(&rules).map_err(|error| Failure::new(error.to_string()))?;
+    let presets: Vec<Preset> = learnt.presets.iter().map(|learnt| learnt.preset).collect();
+    let changed = file.text().with_presets(&presets).and_then(|text| text.with(&rules));
+    let changed = changed.map_err(|error| Failure::new(error.to_string()))?;
     if args.output == Output::Text {
         show(&learnt, &doubtful, &file, &changed, printer);
         let refused: u64 = others.iter().map(|logged| logged.asked.count).sum();
@@ -46,10 +50,11 @@ pub(super) fn learn(
             printer.message(format_args!("{refused} requests were refused for reasons that no rule can change; see `sandbox allowlist why`"));
         }
     }
-    let written = !rules.is_empty() && is_wanted(args.yes, args.output, &file, printer)?;
+    let new = presets.len() + rules.len();
+    let written = new > 0 && is_wanted(args.yes, args.output, &file, printer)?;
     if written {
         project.replace_policy(&file, &changed)?.print(printer);
-        printer.message(format_args!("{} has {}", file.label(), more_rules(rules.len())));
+        printer.message(format_args!("{} has {}", file.label(), more_rules(new)));
     }
     if args.output == Output::Json {
         // Serializing texts and numbers cannot fail.
@@ -80,11 +85,19 @@ pub(super) fn is_wanted(
 type Doubtful = BTreeMap<Doubt, Vec<String>>;
 
 fn show(learnt: &Learnt, doubtful: &Doubtful, file: &PolicyFile, changed: &PolicyText, printer: Printer) {
-    if learnt.rules.is_empty() && doubtful.is_empty() {
+    let is_new = !learnt.rules.is_empty() || !learnt.presets.is_empty();
+    if !is_new && doubtful.is_empty() {
         printer.message(format_args!("{} allows all requests that a rule could allow", file.label()));
-    } else if !learnt.rules.is_empty() {
+    } else if is_new {
         show_change(file, changed, printer);
         printer.line("");
+        for LearntPreset { preset, requests, blocked, paths } in &learnt.presets {
+            let rules = preset.rules().len();
+            printer.line(format_args!(
+                "preset {preset}  {}, from {paths} paths; its {rules} rules: `sandbox allowlist presets {preset}`",
+                counts(*requests, *blocked)
+            ));
+        }
         for rule in &learnt.rules {
             printer.line(format_args!("{}  {}", sanitize_name(&rule.rule.to_yaml()), note(rule)));
         }
@@ -141,13 +154,9 @@ pub(super) fn show_change(file: &PolicyFile, changed: &PolicyText, printer: Prin
 
 /// The requests that a rule was derived from, as a comment.
 fn note(learnt: &LearntRule) -> String {
-    let requests = if learnt.requests == 1 { "request" } else { "requests" };
-    let mut note = format!("# {} {requests}", learnt.requests);
-    // Writing to a string cannot fail.
-    if learnt.blocked > 0 {
-        let _ = write!(note, ", {} of them blocked", learnt.blocked);
-    }
+    let mut note = counts(learnt.requests, learnt.blocked);
     let LearntRule { step, paths, .. } = learnt;
+    // Writing to a string cannot fail.
     let _ = match step {
         LearnStep::Exact => write!(note, ", exact"),
         LearnStep::Query | LearnStep::Folder | LearnStep::Host => {
@@ -157,6 +166,12 @@ fn note(learnt: &LearntRule) -> String {
     note
 }
 
+fn counts(requests: u64, blocked: u64) -> String {
+    let noun = if requests == 1 { "request" } else { "requests" };
+    let blocked = if blocked > 0 { format!(", {blocked} of them blocked") } else { String::new() };
+    format!("# {requests} {noun}{blocked}")
+}
+
 /// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
@@ -164,10 +179,20 @@ struct Report<'a> {
     file: &'a str,
     /// Whether the rules are in the file now.
     written: bool,
+    presets: Vec<PresetReport>,
     rules: Vec<RuleReport>,
     left_out: Vec<LeftOutReport<'a>>,
     /// Hosts that get rules only if `--with` names them.
     doubtful: Vec<DoubtfulReport<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct PresetReport {
+    name: &'static str,
+    requests: u64,
+    blocked: u64,
+    /// Number of paths, including queries, that it allows of the recorded ones.
+    paths: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -208,6 +233,12 @@ fn report<'a>(learnt: &'a Learnt, doubtful: &'a Doubtful, file: &'a PolicyFile, 
         step: learnt.step.as_str(),
         paths: learnt.paths,
     });
+    let presets = learnt.presets.iter().map(|learnt| PresetReport {
+        name: learnt.preset.name(),
+        requests: learnt.requests,
+        blocked: learnt.blocked,
+        paths: learnt.paths,
+    });
     let left_out = learnt.left_out.iter().map(|(asked, why): &(_, LeftOut)| LeftOutReport {
         method: &asked.method,
         url: &asked.url,
@@ -219,6 +250,7 @@ fn report<'a>(learnt: &'a Learnt, doubtful: &'a Doubtful, file: &'a PolicyFile, 
         version: 1,
         file: file.label(),
         written,
+        presets: presets.collect(),
         rules: rules.collect(),
         left_out: left_out.collect(),
         doubtful: doubtful.collect(),
