@@ -43,9 +43,9 @@ impl Allowlist {
     }
 
     /// The denial by the first rule of `deny` that covers `request`.
-    pub(crate) fn denies(&self, request: &Request) -> Option<Denial> {
-        let mut denied = self.denied().iter().enumerate();
-        let (index, rule) = denied.find(|(_, rule)| rule.denies(request))?;
+    pub fn denies(&self, request: &Request) -> Option<Denial> {
+        let index = self.denied_at(request)?;
+        let rule = self.denied().get(index)?;
         Some(Denial::by_rule(named(rule, RuleKind::Deny, index, None), request))
     }
 

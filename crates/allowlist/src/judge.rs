@@ -19,7 +19,8 @@ impl Allowlist {
     }
 }
 
-fn read(method: &str, url: &[u8]) -> Result<Request, Denial> {
+/// The request for exactly `url`.
+pub(crate) fn read(method: &str, url: &[u8]) -> Result<Request, Denial> {
     // An invalid method makes the request line unreadable, regardless of the URL.
     crate::method::Method::from_wire(method.as_bytes())?;
     let Some(parts) = AbsoluteUrl::split(url) else {

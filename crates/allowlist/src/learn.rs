@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::authority::Authority;
 use crate::decision::Decision;
+use crate::denial::Denial;
 use crate::git::could_push;
 use crate::host_pattern::HostPattern;
 use crate::method::RuleMethod;
@@ -274,6 +275,23 @@ impl Allowlist {
 }
 
 impl Rule {
+    /// Rules of `deny` that cover this request, the narrowest first: its path in the plainest
+    /// reading, with any query, and its host.
+    ///
+    /// # Errors
+    ///
+    /// The denial of a request that every policy refuses.
+    pub fn denying(method: &str, url: &str) -> Result<Vec<Self>, Denial> {
+        let request = crate::judge::read(method, url.as_bytes())?;
+        let host = request.host().as_str();
+        let path = request.target().readings().pop().unwrap_or_default();
+        let path = Pattern::escape(if path.is_empty() { "/" } else { &path });
+        let exact = UrlRule::new(host, &path, [method]).ok().map(Self::Url);
+        let exact = exact.filter(|rule| Allowlist::default().denying(rule).denies(&request).is_some());
+        let whole = HostPattern::new(host).ok().map(Self::Domain);
+        Ok(exact.into_iter().chain(whole).collect())
+    }
+
     /// The rule for reading everything below `url`, which an untrusted program named: GET and HEAD,
     /// without a query.
     ///

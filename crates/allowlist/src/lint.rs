@@ -105,9 +105,12 @@ impl Allowlist {
             let messages = deny_pitfall(rule);
             warnings.extend(messages.map(|message| Warning { rule: Some((RuleKind::Deny, index)), message }));
         }
+        let denied = HostIndex::new(self.denied().iter().map(Rule::host));
         for (place, rule) in self.places().filter(|(place, _)| place.preset.is_none()) {
-            let denied = self.denied().iter().position(|denied| denied.covers(rule));
-            warnings.extend(denied.map(|index| Warning {
+            let covers = |at: usize, _: &HostPattern| {
+                self.denied().get(at).is_some_and(|denied| denied.denies_all_of(rule))
+            };
+            warnings.extend(denied.first_covering(rule.host(), covers).map(|(index, _)| Warning {
                 rule: Some((place.kind, place.index)),
                 message: format!("`deny[{index}]` forbids all of this: remove one"),
             }));
@@ -244,11 +247,8 @@ fn host_breadth(host: &HostPattern, whole: bool) -> Option<String> {
 
 /// A rule of `deny` that does not match as intended, so that nothing is denied.
 fn deny_pitfall(rule: &Rule) -> impl Iterator<Item = String> {
-    let host = rule.host().as_str();
-    let address = (!rule.host().is_exact() && looks_like_address(host))
-        .then(|| format!("`{host}` never matches an IPv4 address: name each address in full"));
     let url = rule.as_url();
-    address.into_iter().chain(url.and_then(path_pitfall)).chain(url.and_then(method_pitfall))
+    url.and_then(path_pitfall).into_iter().chain(url.and_then(method_pitfall))
 }
 
 fn looks_like_address(text: &str) -> bool {
@@ -376,7 +376,11 @@ mod tests {
             &[],
         );
         check("domains: [a.b, c.d]\ndeny: ['*.b']", &["`deny[0]` forbids all of this"]);
-        check("domains: [c.d]\ndeny: ['10.0.0.*']", &["never matches an IPv4 address"]);
+        check("domains: [c.d]\ndeny: ['10.0.0.*']", &[]);
+        check(
+            "url_prefixes: [{host: a.b, path: /me/app, git: {}}]\ndeny: [{host: a.b, path: '/me/*'}]",
+            &["`deny[0]` forbids all of this"],
+        );
         check(
             "domains: [c.d]\ndeny: [{host: a.b, path: /x/}, {host: a.b, methods: [GTE]}]",
             &["`/x/*`", "GTE is not a registered HTTP method"],

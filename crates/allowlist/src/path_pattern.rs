@@ -10,6 +10,7 @@ use crate::invalid_rule::InvalidRule;
 use crate::pattern::Language;
 use crate::pattern::Pattern;
 use crate::target::Target;
+use crate::target::decoded;
 use crate::target::refusal_once_decoded;
 
 /// Maximum length of a pattern in characters, far above any legitimate one; it bounds the cost of
@@ -106,8 +107,17 @@ impl PathPattern {
         self.as_str().is_empty() || self.pattern.matches(text)
     }
 
+    /// The pattern as one of `deny`, if that differs: decoded, and without `//`.
+    pub(crate) fn plain(&self) -> Option<Self> {
+        let mut plain = decoded(self.as_str().as_bytes());
+        while plain.contains("//") {
+            plain = plain.replace("//", "/");
+        }
+        (plain != self.as_str()).then(|| Self { pattern: Pattern::compile(&plain) })
+    }
+
     /// Whether the pattern matches `text`, where upper and lower case are the same.
-    pub(crate) fn matches_loosely(&self, text: &str) -> bool {
+    pub(crate) fn matches_in_any_case(&self, text: &str) -> bool {
         self.as_str().is_empty() || self.pattern.matches_in_any_case(text)
     }
 

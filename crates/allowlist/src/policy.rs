@@ -8,7 +8,9 @@ use serde::ser::SerializeStruct;
 use crate::budget::Budget;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
+use crate::path_pattern::PathPattern;
 use crate::preset::Preset;
+use crate::request::Request;
 use crate::rule::Rule;
 use crate::rule::RuleKind;
 use crate::rule::UrlRule;
@@ -34,6 +36,8 @@ pub struct Allowlist {
 struct Apart {
     presets: Vec<Preset>,
     denied: Vec<Rule>,
+    /// The further pattern of the path of each of these, from [`PathPattern::plain`].
+    plain: Vec<Option<PathPattern>>,
     vendor_tools: VendorTools,
     budget: Budget,
 }
@@ -86,25 +90,32 @@ impl Allowlist {
     }
 
     /// The same policy, which allows what `rule` covers: without the rules of `deny` that it covers,
-    /// and with it, unless another rule covers it. A rule of `deny` that only overlaps with it stays.
+    /// and with it, unless another rule covers it. If a rule of `deny` goes and others then allow a
+    /// part of it, it is not added: the policy is as it was before the denial. A rule of `deny` that
+    /// only overlaps with it stays.
     #[must_use]
-    pub fn allowing(mut self, rule: &Rule) -> Self {
-        self.apart.denied.retain(|denied| !rule.covers(denied));
-        if self.rules.iter().any(|known| known.covers(rule)) { self } else { self.with_rules([rule.clone()]) }
+    pub fn allowing(self, rule: &Rule) -> Self {
+        let (gone, kept): (Vec<Rule>, Vec<Rule>) =
+            self.apart.denied.iter().cloned().partition(|denied| rule.covers(denied));
+        let policy = self.with_denied(kept);
+        let is_enough = |known: &Rule| known.covers(rule) || (!gone.is_empty() && known.may_meet(rule));
+        if policy.rules.iter().any(is_enough) { policy } else { policy.with_rules([rule.clone()]) }
     }
 
     /// The same policy, which denies what `rule` covers, whatever allows it: other rules, presets, or
-    /// an open shield. Its own rules that `rule` covers are gone. A rule for repositories denies
-    /// everything below its path. See [`denied`](Self::denied) for what a rule matches.
+    /// an open shield. Its own rules and those of `deny` that `rule` covers are gone. A rule for
+    /// repositories denies all that begins with its path. See [`denied`](Self::denied) for what a rule matches.
     #[must_use]
     pub fn denying(self, rule: &Rule) -> Self {
         let rule = rule.clone().for_denial();
-        let kept = self.own_rules().iter().filter(|own| !rule.covers(own)).cloned().collect();
-        let mut policy = self.with_own_rules(kept);
-        if !policy.apart.denied.iter().any(|known| known.covers(&rule)) {
-            policy.apart.denied.push(rule);
+        let kept = self.own_rules().iter().filter(|own| !rule.denies_all_of(own)).cloned().collect();
+        let policy = self.with_own_rules(kept);
+        if policy.denied().iter().any(|known| known.covers(&rule)) {
+            return policy;
         }
-        policy
+        let others = policy.denied().iter().filter(|known| !rule.covers(known));
+        let denied = others.cloned().chain([rule.clone()]).collect();
+        policy.with_denied(denied)
     }
 
     /// The same policy, with other rules instead of its own.
@@ -116,6 +127,8 @@ impl Allowlist {
 
     /// The same policy, with these rules of `deny`, none of them for repositories.
     pub(crate) fn with_denied(mut self, rules: Vec<Rule>) -> Self {
+        let plain = |rule: &Rule| rule.as_url().and_then(|rule| rule.path().plain());
+        self.apart.plain = rules.iter().map(plain).collect();
         self.apart.denied = rules;
         self
     }
@@ -124,7 +137,8 @@ impl Allowlist {
     ///
     /// Since servers read paths in different ways, these match more than they would in another list:
     /// in either case, with and without the query (also an encoded one), `//` as `/`, without
-    /// parameters of segments (`;v=1`) and a `/` at the end, decoded once and to the end.
+    /// parameters of segments (`;v=1`) and a `/` at the end, decoded once and to the end. A wildcard
+    /// of a host also covers addresses.
     #[must_use]
     pub fn denied(&self) -> &[Rule] {
         &self.apart.denied
@@ -213,8 +227,25 @@ impl Allowlist {
         self.own_rules().iter().filter_map(Rule::as_url).filter(|rule| rule.host().matches(host))
     }
 
+    /// The index of the first rule of `deny` that covers `request`.
+    pub(crate) fn denied_at(&self, request: &Request) -> Option<usize> {
+        let mut readings = None;
+        let mut rules = self.apart.denied.iter().zip(&self.apart.plain);
+        rules.position(|(rule, plain)| {
+            rule.denies_some_path(request)
+                && rule.as_url().is_none_or(|rule| {
+                    let readings: &Vec<String> = readings.get_or_insert_with(|| request.target().readings());
+                    let matches =
+                        |path: &PathPattern| readings.iter().any(|reading| path.matches_in_any_case(reading));
+                    rule.path().covers_every_path()
+                        || matches(rule.path())
+                        || plain.as_ref().is_some_and(matches)
+                })
+        })
+    }
+
     fn denied_for(&self, host: &HostName) -> impl Iterator<Item = &Rule> {
-        self.apart.denied.iter().filter(|rule| rule.host().matches(host))
+        self.apart.denied.iter().filter(|rule| rule.denies_host(host))
     }
 
     /// Whether only some paths of `host` are denied.

@@ -267,6 +267,13 @@ fn insert(text: &str, list: &str, new: &[Item<'_>]) -> Option<String> {
         return Some(text.to_owned());
     }
     let Place::At(List { start, items, .. }) = place_of(text, list)? else {
+        if text.trim_start().starts_with('{') {
+            let at = text.find('{')? + 1;
+            let (before, after) = text.split_at_checked(at)?;
+            let items = new.iter().map(Item::to_json).collect::<Option<Vec<_>>>()?.join(", ");
+            let comma = if after.trim_start().starts_with('}') { "" } else { ", " };
+            return Some(format!("{before}\"{list}\": [{items}]{comma}{after}"));
+        }
         let mut text = ended(text);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{list}:");

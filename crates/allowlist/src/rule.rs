@@ -14,8 +14,11 @@ use serde::de::value::MapAccessDeserializer;
 use crate::git::GitRule;
 use crate::git::Service;
 use crate::git::covers;
+use crate::host::HostName;
 use crate::host_pattern::HostPattern;
 use crate::invalid_rule::InvalidRule;
+use crate::lint::covers as covers_pattern;
+use crate::lint::covers_host;
 use crate::method::RuleMethod;
 use crate::path_pattern::PathPattern;
 use crate::request::Request;
@@ -87,7 +90,7 @@ impl Rule {
         self.as_url().and_then(UrlRule::git)
     }
 
-    /// The rule as one of `deny`: those for repositories are for everything below their paths.
+    /// The rule as one of `deny`: those for repositories are for all that begins with their paths.
     pub(crate) fn for_denial(self) -> Self {
         match self {
             Self::Url(UrlRule { host, path, allowed: Allowed::Git(_) }) => {
@@ -99,19 +102,35 @@ impl Rule {
         }
     }
 
-    /// Whether it forbids `request` as a rule of `deny`: a server may read the path in any of its
-    /// [`readings`](crate::Target::readings).
-    pub(crate) fn denies(&self, request: &Request) -> bool {
+    /// Whether it forbids `request` as a rule of `deny`, except for the path. Unlike in other lists, a
+    /// wildcard covers addresses too.
+    pub(crate) fn denies_some_path(&self, request: &Request) -> bool {
         let is_meant = |rule: &UrlRule| match rule.allowed() {
             Allowed::Methods(methods) => methods.iter().any(|listed| listed.matches(request.method())),
             Allowed::Everything | Allowed::Git(_) => true,
         };
-        self.host().matches(request.host())
-            && self.as_url().is_none_or(|rule| {
-                is_meant(rule)
-                    && (rule.path().covers_every_path()
-                        || request.target().readings().any(|text| rule.path().matches_loosely(&text)))
-            })
+        self.denies_host(request.host()) && self.as_url().is_none_or(is_meant)
+    }
+
+    /// Whether it forbids some requests to `host` as a rule of `deny`.
+    pub(crate) fn denies_host(&self, host: &HostName) -> bool {
+        self.host().pattern().matches(host.as_str())
+    }
+
+    /// Whether, as a rule of `deny`, it forbids everything that `other` allows; may be a false
+    /// negative, never a false positive.
+    pub(crate) fn denies_all_of(&self, other: &Self) -> bool {
+        let below = |rule: &UrlRule, git: &UrlRule| {
+            let (wide, path) = (rule.path(), git.path());
+            wide.covers_every_path()
+                || wide.as_str().ends_with('*') && covers_pattern(wide.pattern(), path.pattern())
+        };
+        match (self.as_url(), other.as_url()) {
+            (Some(rule), Some(git)) if git.git().is_some() && rule.allows_every_request() => {
+                covers_host(rule.host(), git.host()) && below(rule, git)
+            }
+            _ => self.covers(other),
+        }
     }
 
     /// How much of a request the rule covers.

@@ -4,6 +4,7 @@ use crate::host_pattern::HostPattern;
 use crate::lint::covers;
 use crate::lint::covers_host;
 use crate::lint::covers_rule;
+use crate::path_pattern::PathPattern;
 use crate::rule::Allowed;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
@@ -23,6 +24,29 @@ impl Rule {
             Self::Domain(_) => false,
             Self::Url(narrow) => covers_rule(wide, narrow),
         }
+    }
+
+    /// Whether `denied`, a rule of `deny`, may forbid a part of what this rule allows. It is only a
+    /// hint: paths with wildcards are compared by their beginnings.
+    #[must_use]
+    pub fn may_be_denied_by(&self, denied: &Self) -> bool {
+        let (Some(one), Some(two)) = (self.as_url(), denied.as_url()) else {
+            return hosts_may_meet(self.host(), denied.host());
+        };
+        let plain = |path: &PathPattern| path.plain().unwrap_or_else(|| path.clone());
+        let (allowed, forbidden) = (plain(one.path()), plain(two.path()));
+        let paths = if allowed.covers_every_path() || forbidden.covers_every_path() {
+            true
+        } else if allowed.pattern().is_exact() {
+            let path = allowed.as_str().split(['?', ';']).next().unwrap_or_default();
+            [allowed.as_str(), path, path.trim_end_matches('/')]
+                .into_iter()
+                .any(|text| forbidden.matches_in_any_case(text))
+        } else {
+            let begin = |path: &PathPattern| path.pattern().literal_prefix().to_lowercase();
+            may_begin(&begin(&allowed), &begin(&forbidden))
+        };
+        paths && hosts_may_meet(self.host(), denied.host()) && methods_may_meet(one, two)
     }
 
     /// Whether both may cover the same request; may be a false positive, never a false negative.
@@ -75,6 +99,24 @@ fn methods_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rule_that_is_denied_in_part_is_found() {
+        for (allowed, denied, expected) in [
+            ("a.b/Admin", "a.b/admin", true),
+            ("a.b/admin/", "a.b/admin", true),
+            ("https://a.b/admin?x=1", "a.b/admin", true),
+            ("a.b//admin", "a.b/admin", true),
+            ("a.b/adm", "a.b/admin*", false),
+            ("a.b/adm*", "a.b/admin*", true),
+            ("GET a.b/admin", "POST a.b/admin", false),
+            ("a.b", "a.b/admin", true),
+            ("*.b", "x.c", false),
+        ] {
+            let (rule, deny): (Rule, Rule) = (allowed.parse().unwrap(), denied.parse().unwrap());
+            assert_eq!(rule.may_be_denied_by(&deny), expected, "{allowed} and {denied}");
+        }
+    }
 
     #[test]
     fn covering_and_overlapping_rules() {

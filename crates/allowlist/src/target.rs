@@ -107,17 +107,25 @@ impl Target {
 
     /// The texts that rules of `deny` match: the path as servers may read it, with and without the
     /// query. It is decoded once and to the end; as it is, and with `//` joined and the parameters
-    /// of segments (`;v=1`) and a decoded query cut off, with and without a `/` at its end.
-    pub(crate) fn readings(&self) -> impl Iterator<Item = String> {
+    /// of segments (`;v=1`) and a decoded query cut off, with and without a `/` at its end. The last
+    /// one is the plainest.
+    pub(crate) fn readings(&self) -> Vec<String> {
         let (path, query) = self.received.split_at_checked(self.query_start).unwrap_or_default();
-        let to_the_end = |bytes| String::from_utf8_lossy(&decode_fully(bytes)).into_owned();
         let raw = self.matching.get(self.matching_query_start..).unwrap_or_default().to_owned();
-        let levels = [(self.path().to_owned(), raw), (to_the_end(path), to_the_end(query))];
-        levels.into_iter().flat_map(|(path, query)| {
+        let levels = [(self.path().to_owned(), raw), (decoded(path), decoded(query))];
+        let mut readings: Vec<String> = Vec::new();
+        for (path, query) in levels {
             let plain = without_parameters(&path);
             let file = plain.strip_suffix('/').unwrap_or(&plain).to_owned();
-            [path, plain, file].into_iter().flat_map(move |path| [format!("{path}{query}"), path])
-        })
+            for path in [path, plain, file] {
+                for reading in [format!("{path}{query}"), path] {
+                    // Most are the same, and each is matched with every rule.
+                    readings.retain(|known| *known != reading);
+                    readings.push(reading);
+                }
+            }
+        }
+        readings
     }
 
     /// The raw query, without its `?`; `Some` and empty if nothing follows the `?`.
@@ -125,6 +133,11 @@ impl Target {
     pub fn query(&self) -> Option<&[u8]> {
         self.received.get(self.query_start + 1..)
     }
+}
+
+/// The text, decoded to the end.
+pub(crate) fn decoded(text: &[u8]) -> String {
+    String::from_utf8_lossy(&decode_fully(text)).into_owned()
 }
 
 /// The path up to a decoded `?` or `#`, with single slashes, and segments that end at their `;`.

@@ -337,6 +337,21 @@ fn denied_path_is_denied_in_every_reading() {
         let open = policy.clone().with_denied(Vec::new());
         assert!(decide(&open, "GET", "api.example", target).is_ok(), "{target}");
     }
+    // A pattern may be written in another spelling too, and a wildcard covers addresses.
+    let policy = "domains: [web.example, 203.0.113.5]
+deny: [{host: web.example, path: '/web/http://evil*'}, {host: web.example, path: '/s[?]q=a%20b'}, {host: '*', methods: [DELETE]}]";
+    let policy = Allowlist::from_yaml(policy, "p").unwrap();
+    for (method, host, target, is_denied) in [
+        ("GET", "web.example", "/web/http://evil.example", true),
+        ("GET", "web.example", "/web/http:/evil.example", true),
+        ("GET", "web.example", "/s?q=a%20b", true),
+        ("GET", "web.example", "/s?q=%61%20b", true),
+        ("GET", "web.example", "/s?q=c", false),
+        ("DELETE", "203.0.113.5", "/x", true),
+        ("GET", "203.0.113.5", "/x", false),
+    ] {
+        assert_eq!(decide(&policy, method, host, target).is_err(), is_denied, "{method} {host}{target}");
+    }
     let queries = Allowlist::from_yaml(
         "domains: [api.example]\ndeny: [{host: api.example, path: '/s[?]q=secret*'}]",
         "p",

@@ -69,10 +69,12 @@ impl Tables {
         let mut hits = vec![0; self.words];
         self.run(tokens.len(), open_ended, text, |state, character| {
             hits.fill(0);
-            for same in
-                [character].into_iter().chain(character.to_lowercase()).chain(character.to_uppercase())
-            {
-                fill(&mut hits, tokens, same);
+            let cases = character.to_lowercase().chain(character.to_uppercase()).chain([character]);
+            for same in cases {
+                match self.ascii_hits(same) {
+                    Some(row) => hits.iter_mut().zip(row).for_each(|(all, these)| *all |= these),
+                    None => fill(&mut hits, tokens, same),
+                }
             }
             advance(state, &hits, &self.stars)
         })

@@ -7,6 +7,7 @@ use crate::host::HostName;
 use crate::host_pattern::HostPattern;
 use crate::lint::covers_host;
 use crate::policy::Allowlist;
+use crate::rule::UrlRule;
 use crate::rule_overlap::hosts_may_meet;
 
 /// Whether `raw` names domains, and the policy allows every page of each of them.
@@ -28,7 +29,10 @@ fn is_allowed(domain: &str, policy: &Allowlist) -> bool {
             let by_path = policy.url_rules().any(|rule| {
                 rule.allows_reading() && rule.path().covers_every_path() && covers_host(rule.host(), &pattern)
             });
-            let denied = policy.denied().iter().any(|rule| hosts_may_meet(rule.host(), &pattern));
+            // The vendors read pages.
+            let mut denied =
+                policy.denied().iter().filter(|rule| rule.as_url().is_none_or(UrlRule::allows_reading));
+            let denied = denied.any(|rule| hosts_may_meet(rule.host(), &pattern));
             (whole || by_path) && !denied
         })
     })
@@ -75,7 +79,7 @@ url_prefixes: [{host: c.example}, {host: '*.c.example', methods: [get]}, {host: 
     #[test]
     fn domain_with_a_denied_part_is_not_allowed() {
         let policy = "domains: ['*.example', a.example, b.example, c.example]
-deny: [x.a.example, {host: b.example, path: /secret}, '*.z.example']";
+deny: [x.a.example, {host: b.example, path: /secret}, '*.z.example', {host: c.example, methods: [DELETE]}]";
         let policy = Allowlist::from_yaml(policy, "policy.yaml").unwrap();
         for (list, expected) in [
             (r#"["a.example"]"#, false),

@@ -358,7 +358,7 @@ impl<'a> Walk<'a> {
         let limited = self.policy.vendor_tools().reach(kind) == Some(Reach::Policy);
         let fix = match kind {
             VendorTool::WebSearch | VendorTool::WebFetch if limited => {
-                "limit it to `allowed_domains` that the policy allows with their subdomains, or write `any` in".to_owned()
+                "limit it to `allowed_domains` that the policy allows with their subdomains, and of which `deny` names no part, or write `any` in".to_owned()
             }
             _ if limited => "allow its URL too".to_owned(),
             _ => format!("to allow it, write `{kind}: {}` in", kind.least()),

@@ -122,9 +122,12 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// If nothing is permitted any more.
+    /// If nothing is permitted any more, or a rule of `deny` covers it now.
     pub(crate) fn admit_once(&self, unruled: Unruled, question: u64) -> Result<Permit, Blocked> {
-        self.in_force()?;
+        // A rule of `deny` may be newer than the question.
+        if let Some(denial) = self.in_force()?.allowlist.denies(&unruled.request) {
+            return Err(denial.into());
+        }
         let permit = Permit::new(unruled.request, None, &unruled.alone);
         // No header may turn it into another request.
         Ok(Permit { question: Some(question), method_counts: true, path_counts: true, ..permit })

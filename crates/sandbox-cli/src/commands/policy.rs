@@ -89,8 +89,8 @@ fn show(run: &Report, output: Output, printer: Printer) {
 fn text(run: &Report) -> Vec<String> {
     let policy = match &run.policy {
         None => "none: the run has no network sandbox".to_owned(),
-        Some(policy) if policy.is_empty() => "empty: nothing is allowed".to_owned(),
-        Some(policy) => match policy.rules().len() {
+        Some(policy) if policy.is_empty() => "nothing is allowed".to_owned(),
+        Some(policy) => match policy.rules().len() + policy.denied().len() {
             1 => "1 rule".to_owned(),
             rules => format!("{rules} rules"),
         },
@@ -103,7 +103,7 @@ fn text(run: &Report) -> Vec<String> {
     ];
     let mut lines = aligned(&head.map(|(name, value)| vec![name.to_owned(), value]));
     // In the format that `set` reads. Serializing texts and numbers cannot fail.
-    let document = run.policy.as_ref().filter(|policy| !policy.is_empty());
+    let document = run.policy.as_ref().filter(|policy| **policy != Allowlist::default());
     let document = document.and_then(|policy| serde_json::to_string_pretty(policy).ok());
     lines.extend(document.iter().flat_map(|document| document.lines()).map(str::to_owned));
     lines

@@ -87,6 +87,8 @@ pub(crate) struct ChangedPolicy {
     removed: Vec<(RuleKind, Rule)>,
     added: Vec<(RuleKind, Rule)>,
     known: Option<Match>,
+    /// The rule that allows a part of it again.
+    in_part: Option<Match>,
     /// Rules of `deny` that still forbid a part of what was allowed, or all.
     pub(crate) left: Vec<Match>,
     remarks: Remarks,
@@ -102,11 +104,15 @@ impl ChangedPolicy {
             format!("{shown}  in `{}` of {}", kind.list(), self.label)
         };
         let mut lines: Vec<String> = removed.chain(added).map(line).collect();
-        if lines.is_empty()
-            && let Some(known) = &self.known
-        {
-            let verdict = if known.kind == RuleKind::Deny { "denied" } else { "allowed" };
-            lines.push(format!("already {verdict} by {known}"));
+        match (&self.known, self.is_changed()) {
+            (Some(known), false) if known.kind == RuleKind::Deny => {
+                lines.push(format!("already denied by {known}"));
+            }
+            (Some(known), false) => lines.push(format!("already allowed by {known}")),
+            (Some(_), true) | (None, _) => {}
+        }
+        if let Some(part) = &self.in_part {
+            lines.push(format!("allowed again, in part, by {part}; repeat this to allow all of it"));
         }
         let left = self.left.iter().map(|place| format!("still denied, in whole or in part, by {place}"));
         lines.extend(left);
@@ -230,14 +236,18 @@ impl Project {
             self.replace_policy(&file, &changed)?
         };
         let covers = |(place, known): (Match, &Rule)| known.covers(change.rule()).then_some(place);
-        let meets = |(place, denied): (Match, &Rule)| denied.may_meet(change.rule()).then_some(place);
+        let meets = |(place, denied): (Match, &Rule)| change.rule().may_be_denied_by(denied).then_some(place);
         let (known, left) = match change {
             RuleChange::Allow(_) => {
                 (after.places().find_map(covers), after.denied_places().filter_map(meets).collect())
             }
             RuleChange::Deny(_) => (after.denied_places().find_map(covers), Vec::new()),
         };
+        let is_undone = matches!(change, RuleChange::Allow(_)) && known.is_none();
+        let part = |(place, other): (Match, &Rule)| other.may_meet(change.rule()).then_some(place);
+        let in_part = is_undone.then(|| after.places().find_map(part)).flatten();
         Ok(ChangedPolicy {
+            in_part,
             removed: rules_beyond(before, after),
             added: rules_beyond(after, before),
             known,

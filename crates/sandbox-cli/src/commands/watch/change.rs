@@ -1,33 +1,47 @@
 //! Changes to the policy of a run: the rules that allow a request, and those that deny it.
 
-use allowlist::{Allowlist, Asked, Decision, Reason, Rule};
+use allowlist::{Allowlist, Asked, Decision, LearnStep, Rule};
 
 /// The longest rule, in bytes, that the smallest screen shows in full: the user must read all of
 /// it.
 pub(super) const READABLE: usize = 185;
 
-/// Rules that would allow the request, the narrowest first; or why there is none.
+/// Rules that would allow the request, the narrowest first; or why there is none. For a denied
+/// request it is the rule of `deny`, which then goes.
 pub(super) fn rules_to_allow(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, &'static str> {
-    let learnt = policy.learn([asked.clone()], &[]);
+    if let Some(denied) = denied_by(policy, asked) {
+        return Ok(readable([denied]));
+    }
+    let learnt = policy.learn_up_to(LearnStep::Exact, [asked.clone()], &[]);
     if let Some((_, why)) = learnt.left_out.first() {
         return Err(why.as_str());
     }
     let exact = learnt.rules.into_iter().next().ok_or("the policy now allows it")?.rule;
     let host = Rule::from(exact.host().clone());
-    Ok([exact, host].into_iter().filter(|rule| rule.to_yaml().len() <= READABLE).collect())
+    Ok(readable([exact, host]))
 }
 
 /// Rules that would deny the request, the narrowest first; or why there is none.
 pub(super) fn rules_to_deny(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, String> {
-    if let Decision::Deny(denial) = policy.judge(&asked.method, &asked.url)
-        && denial.reason() == Reason::Denied
-    {
+    if denied_by(policy, asked).is_some() {
         return Err("a rule of `deny` forbids it already".to_owned());
     }
-    let exact =
-        format!("{} {}", asked.method, asked.url).parse::<Rule>().map_err(|error| error.to_string())?;
-    let host = Rule::from(exact.host().clone());
-    Ok([exact, host].into_iter().filter(|rule| rule.to_yaml().len() <= READABLE).collect())
+    let rules = Rule::denying(&asked.method, &asked.url).map_err(|denial| denial.to_string())?;
+    let rules = readable(rules);
+    if rules.is_empty() { Err("it is too long to show".to_owned()) } else { Ok(rules) }
+}
+
+/// The rule of `deny` that covers the request.
+fn denied_by(policy: &Allowlist, asked: &Asked) -> Option<Rule> {
+    match policy.judge(&asked.method, &asked.url) {
+        Decision::Deny(denial) => policy.denied().get(denial.rule()?.index).cloned(),
+        Decision::Allow(_) | Decision::NeedsBody(_) => None,
+    }
+}
+
+/// The rules that the user can read in full.
+fn readable(rules: impl IntoIterator<Item = Rule>) -> Vec<Rule> {
+    rules.into_iter().filter(|rule| rule.to_yaml().len() <= READABLE).collect()
 }
 
 #[cfg(test)]
@@ -78,5 +92,17 @@ mod tests {
             }
         }
         assert!(rules_to_deny(&policy, &asked("GET", "https://a.test:8443/")).is_err());
+        // The task chooses the spelling, the rule is plain.
+        for url in ["//x;v=1/y/?z=*", "/%2578/y", "/x/y?*"] {
+            let rules = rules_to_deny(&policy, &asked("GET", &format!("https://open.test{url}"))).unwrap();
+            assert_eq!(rules[0].to_yaml(), "{host: open.test, path: /x/y, methods: [GET]}", "{url}");
+        }
+        let long = format!("https://{}test/{}", "long-label.".repeat(20), "x".repeat(9000));
+        assert_eq!(rules_to_deny(&policy, &asked("GET", &long)).unwrap_err(), "it is too long to show");
+        // Denied by mistake: the same rule allows it again.
+        let denying = policy.clone().denying(&"open.test".parse().unwrap());
+        let again = rules_to_allow(&denying, &asked("GET", "https://open.test/y")).unwrap();
+        assert_eq!(again, ["open.test".parse().unwrap()]);
+        assert!(denying.allowing(&again[0]).judge("GET", "https://open.test/y").is_allowed());
     }
 }

@@ -57,7 +57,9 @@ fn in_file(change: &RuleChange, root: &Path, environment: &Environment) -> Resul
     let mut changed = project.change_rule(None, environment, change)?;
     let mut results =
         if changed.is_changed() { vec![format!("in {} too", changed.label)] } else { changed.lines(silent) };
-    results.extend(changed.left.first().map(|place| format!("still denied there by {place}")));
+    if changed.is_changed() {
+        results.extend(changed.left.first().map(|place| format!("still denied there by {place}")));
+    }
     results.extend(changed.remarks().texts());
     Ok(Some(results.join("; ")))
 }
