@@ -12,6 +12,7 @@ mod why;
 pub(super) use check::ALLOWLIST;
 pub(super) use edit::remove;
 pub(super) use packages::packages;
+pub(super) use requests::url;
 
 use std::path::Path;
 

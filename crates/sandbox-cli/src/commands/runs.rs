@@ -30,14 +30,14 @@ pub(super) struct RunReport {
     pub(super) id: String,
     /// `None` once the run has ended.
     pid: Option<u32>,
-    started_ms: u64,
+    pub(super) started_ms: u64,
     /// The project's folder, or the name of its logs where the run did not note it.
     project: String,
-    program: String,
+    pub(super) program: String,
     state: &'static str,
     terminal: bool,
     pub(super) exit_code: Option<u8>,
-    duration_ms: Option<u64>,
+    pub(super) duration_ms: Option<u64>,
     /// The outcome of an agent.
     pub(super) outcome: Option<String>,
     session_id: Option<String>,
@@ -192,8 +192,12 @@ impl RunReport {
     }
 
     /// An agent reports it, and can report anything.
+    pub(super) fn cost(&self) -> Option<f64> {
+        self.cost_usd.filter(|cost| (0.005..1e6).contains(cost))
+    }
+
     pub(super) fn cost_text(&self) -> Option<String> {
-        self.cost_usd.filter(|cost| (0.005..1e6).contains(cost)).map(|cost| format!("${cost:.2}"))
+        self.cost().map(|cost| format!("${cost:.2}"))
     }
 
     /// For people: the outcome is more useful than the fact that it ended.

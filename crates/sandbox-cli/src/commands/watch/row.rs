@@ -177,13 +177,11 @@ fn of_request(request: &RequestRecord) -> Row {
 
 /// The request, to derive rules from; `None` if it is too long for a readable rule.
 fn asked(request: &RequestRecord) -> Option<Asked> {
-    let RequestRecord { method, scheme, host, target, .. } = request;
+    let RequestRecord { method, host, target, .. } = request;
     let is_short = method.len() + host.len() + target.len() <= ASKED;
-    // A target without a leading slash would be parsed as part of the host.
-    let slash = if target.starts_with('/') { "" } else { "/" };
     is_short.then(|| Asked {
         method: method.clone(),
-        url: format!("{scheme}://{host}{slash}{target}"),
+        url: crate::commands::allowlist::url(request),
         count: 1,
         blocked: request.decision == RequestOutcome::Blocked,
         answered: request.decision == RequestOutcome::Allowed,

@@ -32,10 +32,10 @@ pub(super) struct Run {
 /// The totals so far, including lines that are no longer kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(in crate::commands) struct Totals {
-    pub(super) requests: u64,
-    pub(super) blocked: u64,
-    pub(super) bytes_up: u64,
-    pub(super) bytes_down: u64,
+    pub(in crate::commands) requests: u64,
+    pub(in crate::commands) blocked: u64,
+    pub(in crate::commands) bytes_up: u64,
+    pub(in crate::commands) bytes_down: u64,
     /// `None` if no model vendor reported any.
     pub(in crate::commands) tokens: Option<Tokens>,
     /// Log lines that this program cannot parse.
