@@ -254,6 +254,8 @@ mod tests {
             started_ms: 1000,
             screen: Some(ScreenReport { terminal: true, attached: false }),
             questions: Vec::new(),
+            tools: Vec::new(),
+            cost: None,
         };
         let rows = rows(&[RunReport::of_running(&run)], Duration::from_secs(3700));
         assert_eq!(rows[1], ["aa01", "1h", "background", r"x\u{202e}\ry", r"/srv/a\u{1b}[2J\nb"]);

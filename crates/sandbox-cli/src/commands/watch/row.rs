@@ -6,7 +6,9 @@ use sandbox::network_event::{
     BlockReason, Event, PolicyState, PortProtocol, RequestOutcome, RequestRecord, Scheme, StreamRecord,
 };
 
-use super::inert::from_network;
+use super::inert::{from_network, name};
+use super::text::time_of_day;
+use crate::control::ToolCall;
 
 /// The number of characters kept of a URL, and of any other text.
 const URL: usize = 1000;
@@ -111,6 +113,13 @@ impl Row {
         row.time = entry.time.get(11..19).map_or_else(|| "-".to_owned(), |time| from_network(time, WORD));
         row.times = row.times.max(entry.repeated).max(1);
         Some(row)
+    }
+
+    /// The line of a call of a tool by the agent.
+    pub(super) fn of_tool(tool: &ToolCall) -> Self {
+        let place = name(&format!("{} {}", tool.name, tool.line), URL);
+        let (time, more) = (time_of_day(tool.at_ms), "called by the agent".to_owned());
+        Self { time, more, ..Self::new(Mark::Note, "TOOL", place, "") }
     }
 
     fn new(mark: Mark, what: &str, place: String, answer: &str) -> Self {
