@@ -9,7 +9,7 @@ use sandbox::image::ImageRequest;
 use sandbox::{ImageTag, Network, Sandbox, SandboxError, TerminalSize};
 use tokio::sync::Notify;
 
-use crate::control::{ControlSocket, Controlled, Report};
+use crate::control::{Activity, ControlSocket, Controlled, Report};
 use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -36,6 +36,8 @@ pub(crate) struct RunContext<'a, I = ImageTag> {
     pub(crate) sandbox: Sandbox,
     pub(crate) image: I,
     pub(crate) interrupts: Interrupts,
+    /// The activity of its agent.
+    pub(crate) activity: Activity,
     folder: RunFolder,
     tap: LogTap,
     copy: Option<CopyOfRun<'a>>,
@@ -80,7 +82,9 @@ impl<'a> RunContext<'a> {
         }
         let folder = RunFolder::create(&settings.logs, sandbox.instance_id())?;
         let tap = LogTap::start(folder.path(), &settings.copies, &settings.resolver, printer)?;
-        let mut opened = RunContext { settings, printer, sandbox, image: (), interrupts, folder, tap, copy };
+        let activity = Activity::default();
+        let mut opened =
+            RunContext { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, copy };
         let ended = match opened.prepare(pending).await {
             Ok(Ok(image)) => return Ok(Ok(opened.with_image(image))),
             Ok(Err(status)) => Ok(Executed { status, is_over: false, value: () }),
@@ -126,12 +130,15 @@ impl<'a> RunContext<'a> {
             started_ms: now_ms(),
             screen: None,
             questions: Vec::new(),
+            tools: Vec::new(),
+            cost: None,
         };
         let opened = ControlSocket::open(
             &settings.sandbox.state_dir,
             controlled.clone(),
             report,
             settings.questions.clone(),
+            self.activity.clone(),
             printer,
         );
         if let Some(owner) = Owner::of_this_process() {
@@ -172,8 +179,8 @@ impl<'a> RunContext<'a, ()> {
     }
 
     fn with_image(self, image: ImageTag) -> RunContext<'a> {
-        let Self { settings, printer, sandbox, image: (), interrupts, folder, tap, copy } = self;
-        RunContext { settings, printer, sandbox, image, interrupts, folder, tap, copy }
+        let Self { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, copy } = self;
+        RunContext { settings, printer, sandbox, image, interrupts, activity, folder, tap, copy }
     }
 }
 

@@ -12,7 +12,7 @@ use time::{Date, Month, OffsetDateTime};
 use crate::failure::Failure;
 
 /// The number of runs kept for each project.
-const KEPT: usize = 50;
+pub(crate) const KEPT: usize = 50;
 /// Bytes of output kept of all ended runs of a project.
 const MOST_OUTPUT: u64 = 8 << 30;
 /// The output of a run that clients can attach to, as frames.

@@ -28,12 +28,12 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/proxy", 13_000),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 15_900),
-    ("crates/sandbox-cli", 19_600),
+    ("crates/sandbox-cli", 20_100),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_200),
-    (TESTS, 69_000),
+    (TESTS, 69_300),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

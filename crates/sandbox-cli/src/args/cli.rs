@@ -139,7 +139,7 @@ pub(crate) enum Command {
     Gate(GateCommand),
     /// Show the network log of a run, or its output
     Logs(LogsArgs),
-    /// Write an HTML report of a run
+    /// Write an HTML report of a run, or of many
     Report(ReportArgs),
     /// Show or change the policy of an active run
     #[command(subcommand)]

@@ -34,7 +34,7 @@ use crate::settings::{Project, TaskSettings, TrustedProject};
 use crate::tamper_report;
 
 use super::each;
-use super::transcript::Streamed;
+use super::transcript::{self, Streamed};
 
 mod input;
 mod report;
@@ -341,7 +341,7 @@ async fn attempt(
         let taken = owner.take_input(false, false).await;
         taken.map_err(Failure::doing("create the streams of the run"))?;
     }
-    let closed = Notify::new();
+    let (closed, activity) = (Notify::new(), context.activity.clone());
     let output = agent.output;
     let mut execution = match messages {
         None => task.execute(prompt),
@@ -374,6 +374,7 @@ async fn attempt(
             let _screen = OptionFuture::from(board.map(Board::screen)).await;
             for event in &events {
                 status.saw(event);
+                transcript::note(event, &activity);
             }
             status.remove();
             let texts =

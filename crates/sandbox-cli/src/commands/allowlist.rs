@@ -11,6 +11,7 @@ mod why;
 
 pub(super) use check::ALLOWLIST;
 pub(super) use packages::packages;
+pub(super) use requests::url;
 
 use std::path::Path;
 

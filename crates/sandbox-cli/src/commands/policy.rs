@@ -129,6 +129,8 @@ mod tests {
             started_ms: 1_770_122_000_000,
             screen: None,
             questions: Vec::new(),
+            tools: Vec::new(),
+            cost: None,
         }
     }
 
@@ -156,7 +158,7 @@ mod tests {
         }
         "#);
         let json = serde_json::to_string(&ShowReport { version: 1, run: &report() }).unwrap();
-        insta::assert_snapshot!(json, @r#"{"version":1,"run":"0123456789abcdef","pid":7,"project":"/srv/p","program":"make","shield":"down","until_ms":1770122696999,"policy":{"domains":["a.example"],"url_prefixes":[{"host":"b.example","path":"/v1/*","methods":["GET","PUT"]}]},"started_ms":1770122000000,"screen":null,"questions":[]}"#);
+        insta::assert_snapshot!(json, @r#"{"version":1,"run":"0123456789abcdef","pid":7,"project":"/srv/p","program":"make","shield":"down","until_ms":1770122696999,"policy":{"domains":["a.example"],"url_prefixes":[{"host":"b.example","path":"/v1/*","methods":["GET","PUT"]}]},"started_ms":1770122000000,"screen":null,"questions":[],"tools":[],"cost":null}"#);
         let bare = Report { shield: None, until_ms: None, policy: None, ..report() };
         assert_eq!(text(&bare)[2..], ["Shield   -", "Policy   none: the run has no network sandbox"]);
     }

@@ -1,10 +1,12 @@
-//! `report`: a run as an HTML page, or as JSON.
+//! `report`: a run, or many, as an HTML page or as JSON.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sandbox::network::NetworkLog;
 use sandbox::workspace::WorkspaceCopy;
 use sandbox_files::Replacement;
+use time::OffsetDateTime;
 
 use crate::args::{Output, ReportArgs};
 use crate::change_report::reports;
@@ -18,9 +20,12 @@ use crate::settings::Project;
 use super::diff;
 
 mod content;
+mod overview;
+mod overview_page;
 mod page;
 
 use content::{Report, ShownChange};
+use overview::Overview;
 
 /// The number of changes shown, and of those of git; `sandbox diff` shows all.
 const MOST_CHANGES: usize = 200;
@@ -30,13 +35,50 @@ const LARGEST_TEXT: u64 = 128 << 10;
 /// Writes the page and prints its path, or prints the JSON.
 pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
     let folder = run_folder::find(&project.logs(), args.run.as_deref())?;
+    let is_json = args.output == Output::Json;
+    let (folder, text) = if let Some(since) = args.since {
+        let overview = overview(project, since, printer)?;
+        let text = if is_json { content::json(&overview) } else { overview_page::page(&overview) };
+        (project.logs(), text)
+    } else {
+        let report = of_run(project, &folder)?;
+        let text = if is_json { content::json(&report) } else { page::page(&report) };
+        (folder, text)
+    };
+    if is_json {
+        printer.line(text);
+        return Ok(ExitStatus::Success);
+    }
+    let written = match args.file {
+        None => {
+            let file = folder.join("report.html");
+            let doing = format!("write `{}`", file.display());
+            Replacement::private().write(&file, text.as_bytes()).map_err(Failure::doing(doing))?;
+            file
+        }
+        Some(file) => write(project, file, &text)?,
+    };
+    printer.line(written.display());
+    Ok(ExitStatus::Success)
+}
+
+/// The runs of the project that began within the time `since` before now.
+fn overview(project: &Project, since: Duration, printer: Printer) -> Result<Overview, Failure> {
+    let policy = project.read_allowlist(&project.allowlist_path())?.unwrap_or_default();
+    let folders = run_folder::folders(&project.logs());
+    let overview = Overview::of(&project.root, &folders, OffsetDateTime::now_utc() - since, &policy);
+    overview.problems.iter().for_each(|problem| printer.warning(problem));
+    Ok(overview)
+}
+
+fn of_run(project: &Project, folder: &Path) -> Result<Report, Failure> {
     let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let record = RunRecord::read(&folder);
+    let record = RunRecord::read(folder);
     let mut report = Report { run, project: project.root.display().to_string(), record, ..Report::default() };
     let policy = project.read_allowlist(&project.allowlist_path())?.unwrap_or_default();
-    report.read_log(&NetworkLog::new(&folder), &policy)?;
+    report.read_log(&NetworkLog::new(folder), &policy)?;
     report.read_session(&project.resolver)?;
-    report.no_changes = not_in_copy(&folder, report.record.as_ref());
+    report.no_changes = not_in_copy(folder, report.record.as_ref());
     if let (None, Some(copy)) = (&report.no_changes, WorkspaceCopy::open(project.copy_dir())?) {
         let protection = project.protection(false);
         let (changes, git) = copy.waiting(&protection)?;
@@ -47,22 +89,7 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
         report.more_changes = changes.len().saturating_sub(MOST_CHANGES);
         report.git = git?;
     }
-    if args.output == Output::Json {
-        printer.line(content::json(&report));
-        return Ok(ExitStatus::Success);
-    }
-    let page = page::page(&report);
-    let written = match args.file {
-        None => {
-            let file = folder.join("report.html");
-            let doing = format!("write `{}`", file.display());
-            Replacement::private().write(&file, page.as_bytes()).map_err(Failure::doing(doing))?;
-            file
-        }
-        Some(file) => write(project, file, &page)?,
-    };
-    printer.line(written.display());
-    Ok(ExitStatus::Success)
+    Ok(report)
 }
 
 /// Why the project's copy does not show the changes of the run in `folder`, if it does not.

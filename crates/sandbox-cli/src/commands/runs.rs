@@ -30,14 +30,14 @@ pub(super) struct RunReport {
     pub(super) id: String,
     /// `None` once the run has ended.
     pid: Option<u32>,
-    started_ms: u64,
+    pub(super) started_ms: u64,
     /// The project's folder, or the name of its logs where the run did not note it.
     project: String,
-    program: String,
+    pub(super) program: String,
     state: &'static str,
     terminal: bool,
     pub(super) exit_code: Option<u8>,
-    duration_ms: Option<u64>,
+    pub(super) duration_ms: Option<u64>,
     /// The outcome of an agent.
     pub(super) outcome: Option<String>,
     session_id: Option<String>,
@@ -192,8 +192,12 @@ impl RunReport {
     }
 
     /// An agent reports it, and can report anything.
+    pub(super) fn cost(&self) -> Option<f64> {
+        self.cost_usd.filter(|cost| (0.005..1e6).contains(cost))
+    }
+
     pub(super) fn cost_text(&self) -> Option<String> {
-        self.cost_usd.filter(|cost| (0.005..1e6).contains(cost)).map(|cost| format!("${cost:.2}"))
+        self.cost().map(|cost| format!("${cost:.2}"))
     }
 
     /// For people: the outcome is more useful than the fact that it ended.
@@ -250,6 +254,8 @@ mod tests {
             started_ms: 1000,
             screen: Some(ScreenReport { terminal: true, attached: false }),
             questions: Vec::new(),
+            tools: Vec::new(),
+            cost: None,
         };
         let rows = rows(&[RunReport::of_running(&run)], Duration::from_secs(3700));
         assert_eq!(rows[1], ["aa01", "1h", "background", r"x\u{202e}\ry", r"/srv/a\u{1b}[2J\nb"]);

@@ -7,6 +7,7 @@ use claude_output::{
 };
 use serde_json::Value;
 
+use crate::control::Activity;
 use crate::printer::{Printer, Style, sanitize};
 
 /// The number of characters of a tool's arguments that are shown.
@@ -116,6 +117,21 @@ pub(crate) fn lines(event: &StreamEvent, printer: Printer) -> Option<String> {
         _ => Vec::new(),
     };
     (!lines.is_empty()).then(|| lines.concat())
+}
+
+/// Adds an event to the activity that clients see.
+pub(crate) fn note(event: &StreamEvent, activity: &Activity) {
+    match event.kind() {
+        EventKind::Assistant(message) => {
+            for block in &message.content {
+                if let ContentBlock::ToolUse(tool) = block {
+                    activity.called(&tool.name, arguments(tool));
+                }
+            }
+        }
+        EventKind::Result(result) => activity.cost(result.total_cost_usd),
+        _ => {}
+    }
 }
 
 fn assistant(message: &MessageEvent, inner: bool, printer: Printer) -> Vec<String> {

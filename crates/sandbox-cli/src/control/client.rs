@@ -218,6 +218,8 @@ mod tests {
             started_ms: 0,
             screen: None,
             questions: Vec::new(),
+            tools: Vec::new(),
+            cost: None,
         }
     }
 

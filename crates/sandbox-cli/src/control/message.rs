@@ -7,6 +7,8 @@ use sandbox::network;
 use sandbox::network_event::{PolicyState, Verdict};
 use serde::{Deserialize, Serialize};
 
+use super::activity::ToolCall;
+
 /// The longest line, including its end.
 pub(super) const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -88,6 +90,12 @@ pub(crate) struct Report {
     /// The pending questions, oldest first; at most 16.
     #[serde(default)]
     pub(crate) questions: Vec<Question>,
+    /// The last calls of tools by its agent, oldest first; at most 16.
+    #[serde(default)]
+    pub(crate) tools: Vec<ToolCall>,
+    /// US dollars, at list prices, as its agent last reported them.
+    #[serde(default)]
+    pub(crate) cost: Option<f64>,
 }
 
 /// A pending request of the task that no rule permits. Its text comes from the task: show it

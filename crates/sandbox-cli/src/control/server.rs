@@ -21,6 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::activity::{Activity, Seen};
 use super::exec;
 use super::folder::ControlFolder;
 use super::message::{Answer, ExecTerminal, LINE_BYTES, Question, Report, Request, ScreenReport};
@@ -161,6 +162,7 @@ struct Served {
     report: Report,
     /// The pending questions.
     questions: Option<Board>,
+    activity: Activity,
     /// A permit for each command that may still be started.
     commands: Semaphore,
     /// Whether a client stopped the run.
@@ -175,6 +177,7 @@ impl ControlSocket {
         controlled: Controlled,
         report: Report,
         questions: Option<Board>,
+        activity: Activity,
         printer: Printer,
     ) -> Result<Self, Failure> {
         let opened = || {
@@ -189,6 +192,7 @@ impl ControlSocket {
             controlled,
             report,
             questions,
+            activity,
             commands: Semaphore::new(COMMANDS),
             stopped: AtomicBool::new(false),
             printer,
@@ -424,7 +428,9 @@ impl Served {
             terminal: owner.screen.has_terminal(),
             attached: owner.screen.is_watched(),
         });
-        Report { shield, until_ms, policy, screen, questions, ..self.report.clone() }
+        let Seen { tools, cost, .. } = self.activity.seen();
+        let tools = tools.into();
+        Report { shield, until_ms, policy, screen, questions, tools, cost, ..self.report.clone() }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::project::Project;
 
@@ -75,6 +75,38 @@ async fn logs_shows_the_newest_or_the_named_run() {
     assert!(!page.is_symlink() && std::fs::read_to_string(page).expect("a page").contains("open.test/first"));
     let followed = project.output(&["logs", "--follow"]);
     assert_eq!(followed.stdout, newest.stdout, "--follow on an ended run prints all of its log");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn report_on_many_runs_lists_hosts_refusals_and_unused_rules() {
+    let project = Project::new();
+    project.output(&["report", "--since", "7d"]).fails(125, "hint: ");
+    project.run("curl -sS https://open.test/hello");
+    project.run("curl -sS https://open.test/hello https://evil.test/second");
+    let json = project.output(&["report", "--since", "1h", "--output", "json"]).json();
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(2), "{json}");
+    let hosts = ["/hosts/0", "/hosts/1"].map(|at| json.pointer(at).expect("a host"));
+    let used = |host: &Value| json!([host["host"], host["allowed"], host["blocked"], host["runs"]]);
+    assert_eq!(hosts.map(used), [json!(["open.test", 2, 0, 2]), json!(["evil.test", 0, 1, 1])]);
+    let refused = "https://evil.test/second";
+    assert_eq!((&json["refusals"][0]["url"], &json["refusals"][0]["runs"]), (&refused.into(), &1.into()));
+    let [unused, used] = ["api.anthropic.com", "open.test"];
+    assert_eq!(
+        json["rules"],
+        json!([
+            {"rule": format!("domains[1]: {unused}"), "requests": 0},
+            {"rule": format!("domains[0]: {used}"), "requests": 2},
+        ])
+    );
+    let ended = project.output(&["report", "--since", "7d"]);
+    let page = fs::read_to_string(ended.stdout.trim_end()).expect("a page");
+    assert!(page.contains("<code>GET https://evil.test/second</code>"), "{page}");
+    let named = project.output(&["report", "--since", "7d", "--file", "page.html"]);
+    assert_eq!(named.stdout, "page.html\n", "{named:?}");
+    assert!(fs::read_to_string(project.path().join("page.html")).expect("a page").contains("evil.test"));
+    let none = project.output(&["report", "--since", "0"]);
+    assert!(fs::read_to_string(none.stdout.trim_end()).expect("a page").contains("No runs."), "{none:?}");
+    assert_eq!(project.output(&["report", "--since", "7d", "x"]).code, Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -94,6 +94,20 @@ async fn watched_requests_are_allowed_by_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tool_call_of_an_agent_is_shown_while_it_runs() {
+    let project = super::agent::project();
+    let prompt = "scenario:tool-use\ncommand: until [ -e go ]; do sleep 0.1; done";
+    let run = super::agent::agent(&project, &["-d", "--workspace", "direct", prompt]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let tmux = Tmux::start(&project.sandbox(&["watch", run.stdout.trim_end()]), 130, 32);
+    tmux.shows("TOOL    Bash until [ -e go ]; do sleep 0.1; done");
+    project.write("go", "");
+    tmux.shows("■ ended");
+    tmux.types(&["q"]);
+    tmux.ends(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn waiting_request_is_answered_by_a_key() {
     let prefix = "e2e-cli-watch-ask";
     let project = Project::with_prefix(prefix);

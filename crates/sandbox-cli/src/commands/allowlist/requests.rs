@@ -46,6 +46,14 @@ pub(super) fn of_runs(folders: &[PathBuf], printer: Printer) -> Result<Vec<Logge
     Ok(requests.logged)
 }
 
+/// The URL of a request.
+pub(in crate::commands) fn url(request: &RequestRecord) -> String {
+    let RequestRecord { scheme, host, target, .. } = request;
+    // A target without a leading slash would be parsed as part of the host.
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    format!("{scheme}://{host}{slash}{target}")
+}
+
 /// In order of first occurrence.
 #[derive(Default)]
 struct Requests {
@@ -84,14 +92,12 @@ impl Requests {
     }
 
     fn add(&mut self, request: &RequestRecord, count: u64) {
-        let RequestRecord { method, scheme, host, target, .. } = request;
+        let method = &request.method;
         let blocked = request.decision == RequestOutcome::Blocked;
         let answered = request.decision == RequestOutcome::Allowed;
         // Only another program writes an entry without a reason: rules did not decide it.
         let reason = blocked.then(|| request.reason.unwrap_or(BlockReason::Framing));
-        // A target without a leading slash would be parsed as part of the host.
-        let slash = if target.starts_with('/') { "" } else { "/" };
-        let url = format!("{scheme}://{host}{slash}{target}");
+        let url = url(request);
         let key = (method.clone(), url.clone(), reason.map(BlockReason::as_str));
         let place = *self.places.entry(key).or_insert(self.logged.len());
         if let Some(logged) = self.logged.get_mut(place) {

@@ -1,11 +1,11 @@
-//! The content of the report on a run.
+//! The content of the report on a run, and the parts of it that a report on many shares.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use allowlist::{Allowlist, Decision};
 use sandbox::host_path::Resolver;
 use sandbox::network::{LogEntry, NetworkLog};
-use sandbox::network_event::{Event, RequestOutcome, RequestRecord};
+use sandbox::network_event::{Event, RequestOutcome, RequestRecord, TunnelRecord};
 use sandbox::session::{SessionReply, SessionStore};
 use sandbox::workspace::GitChanges;
 use sandbox::{Agent, SandboxError};
@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::change_report::ChangeReport;
-use crate::commands::allowlist::ALLOWLIST;
+use crate::commands::allowlist::{ALLOWLIST, url};
 use crate::commands::watch::Totals;
 use crate::failure::Failure;
 use crate::run_record::RunRecord;
@@ -56,7 +56,7 @@ pub(super) struct Report {
 }
 
 /// The requests to a host.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Host {
     pub(super) allowed: u64,
     pub(super) blocked: u64,
@@ -98,12 +98,12 @@ pub(super) struct ShownChange {
 }
 
 /// The document of `--output json`.
-pub(super) fn json(report: &Report) -> String {
+pub(super) fn json<T: Serialize>(report: &T) -> String {
     #[derive(Serialize)]
-    struct Document<'a> {
+    struct Document<'a, T> {
         version: u32,
         #[serde(flatten)]
-        report: &'a Report,
+        report: &'a T,
     }
     // Serializing texts and numbers cannot fail.
     serde_json::to_string(&Document { version: 1, report }).unwrap_or_default()
@@ -129,36 +129,83 @@ fn listed<S: Serializer>(
     }))
 }
 
+/// Passes each entry of the log to `take`, and counts those that this program cannot read. A run
+/// without a proxy has no log.
+pub(super) fn each_entry(log: &NetworkLog, mut take: impl FnMut(LogEntry)) -> Result<u64, Failure> {
+    let mut unread = 0;
+    if !log.exists() {
+        return Ok(unread);
+    }
+    let reading = || format!("read the network log `{}`", log.json_path().display());
+    for entry in log.entries().map_err(Failure::doing(reading()))? {
+        match entry {
+            Ok(entry) => take(entry),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => unread += 1,
+            Err(error) => return Err(Failure::doing(reading())(error)),
+        }
+    }
+    Ok(unread)
+}
+
+/// Method, URL and reason of a refused request.
+pub(super) fn refused(request: &RequestRecord) -> [String; 3] {
+    let reason = request.reason.map(|reason| reason.to_string()).unwrap_or_default();
+    [request.method.clone(), url(request), reason]
+}
+
+/// How to allow a request. `None` if it is now allowed, or was not refused by the policy.
+pub(super) fn fix(policy: &Allowlist, [method, url, _]: &[String; 3]) -> Option<String> {
+    match policy.judge(method, url) {
+        Decision::Deny(denial) => Some(denial.message_naming(ALLOWLIST)),
+        _ => None,
+    }
+}
+
+impl Host {
+    /// Adds `count` equal requests.
+    pub(super) fn add(&mut self, request: &RequestRecord, count: u64) {
+        let requests = match request.decision {
+            RequestOutcome::Allowed => &mut self.allowed,
+            RequestOutcome::Blocked => &mut self.blocked,
+            RequestOutcome::Error => &mut self.failed,
+        };
+        *requests = requests.saturating_add(count);
+        self.carried(request.bytes_up, request.bytes_down);
+    }
+
+    /// Adds the requests to another host.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.allowed = self.allowed.saturating_add(other.allowed);
+        self.blocked = self.blocked.saturating_add(other.blocked);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.carried(other.bytes_up, other.bytes_down);
+    }
+
+    /// Adds bytes.
+    pub(super) fn carried(&mut self, up: u64, down: u64) {
+        self.bytes_up = self.bytes_up.saturating_add(up);
+        self.bytes_down = self.bytes_down.saturating_add(down);
+    }
+}
+
 impl Report {
-    /// A run without a proxy has no log.
     pub(super) fn read_log(&mut self, log: &NetworkLog, policy: &Allowlist) -> Result<(), Failure> {
-        if !log.exists() {
-            return Ok(());
-        }
-        let reading = || format!("read the network log `{}`", log.json_path().display());
-        for entry in log.entries().map_err(Failure::doing(reading()))? {
-            match entry {
-                Ok(entry) => self.take(entry, policy),
-                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => self.totals.unread += 1,
-                Err(error) => return Err(Failure::doing(reading())(error)),
-            }
-        }
+        self.totals.unread = each_entry(log, |entry| self.take(entry, policy))?;
         Ok(())
     }
 
     pub(super) fn take(&mut self, entry: LogEntry, policy: &Allowlist) {
         self.totals.add(&entry);
         let LogEntry { time, event, repeated, .. } = entry;
-        let Event::Request(request) = event else { return };
+        let request = match event {
+            Event::Request(request) => request,
+            Event::Tunnel(TunnelRecord { host, bytes_up, bytes_down, .. }) => {
+                return self.hosts.entry(host).or_default().carried(bytes_up, bytes_down);
+            }
+            _ => return,
+        };
         let count = repeated.max(1);
-        let host = self.hosts.entry(request.host.clone()).or_default();
-        match request.decision {
-            RequestOutcome::Allowed => host.allowed += count,
-            RequestOutcome::Blocked => host.blocked += count,
-            RequestOutcome::Error => host.failed += count,
-        }
-        host.bytes_up += request.bytes_up;
-        host.bytes_down += request.bytes_down;
+        self.hosts.entry(request.host.clone()).or_default().add(&request, count);
         let unnamed = (request.masked > 0 && request.credentials.is_empty()).then_some(UNNAMED);
         let named = request.credentials.iter().map(String::as_str).chain(unnamed);
         // A request can be refused after its credentials were replaced.
@@ -168,15 +215,9 @@ impl Report {
             credential.requests += count;
         }
         if request.decision == RequestOutcome::Blocked {
-            let url = format!("{}://{}{}", request.scheme, request.host, request.target);
-            let reason = request.reason.map(|reason| reason.to_string()).unwrap_or_default();
-            let fix = match policy.judge(&request.method, &url) {
-                Decision::Deny(denial) => Some(denial.message_naming(ALLOWLIST)),
-                // It is now allowed, or was not refused by the policy.
-                _ => None,
-            };
-            let refusal = self.refusals.entry([request.method.clone(), url, reason]);
-            refusal.or_insert(Refusal { count: 0, fix }).count += count;
+            let refused = refused(&request);
+            let fix = fix(policy, &refused);
+            self.refusals.entry(refused).or_insert(Refusal { count: 0, fix }).count += count;
         }
         if self.requests.len() < MOST_REQUESTS {
             self.requests.push(Row { time, request });

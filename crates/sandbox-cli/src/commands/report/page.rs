@@ -26,7 +26,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// A text from another party: characters that hide, move or reorder text become visible, and long
 /// text is cut.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     sanitize(&cut(text))
 }
 
@@ -42,6 +42,19 @@ pub(super) fn cut(text: &str) -> String {
 }
 
 pub(super) fn page(report: &Report) -> String {
+    let main = html! {
+        (refusals(report))
+        (hosts(report))
+        (credentials(report))
+        (requests(report))
+        (conversation(report))
+        (changes(report))
+    };
+    document(&format!("Run {}", report.run), &facts(report), &main)
+}
+
+/// A whole page with this title.
+pub(super) fn document(title: &str, facts: &Markup, main: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -51,19 +64,12 @@ pub(super) fn page(report: &Report) -> String {
                 meta name="referrer" content="no-referrer";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "Run " (shown(&report.run)) }
+                title { (shown(title)) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                header { h1 { "Run " (shown(&report.run)) } (facts(report)) }
-                main {
-                    (refusals(report))
-                    (hosts(report))
-                    (credentials(report))
-                    (requests(report))
-                    (conversation(report))
-                    (changes(report))
-                }
+                header { h1 { (shown(title)) } (facts) }
+                main { (main) }
             }
         }
     }
@@ -100,16 +106,20 @@ fn facts(report: &Report) -> Markup {
         ),
     ));
     html! {
-        dl { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
+        (list(&facts))
         @if report.totals.unread > 0 {
             p.note { (report.totals.unread) " entries of the network log have another version and are not shown." }
         }
     }
 }
 
+pub(super) fn list(facts: &[(&str, String)]) -> Markup {
+    html! { dl { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
+}
+
 /// A table that scrolls sideways where it is too wide, also by keyboard; `columns` that begin with
 /// `#` hold numbers.
-fn table(caption: &str, columns: &[&str], rows: &Markup) -> Markup {
+pub(super) fn table(caption: &str, columns: &[&str], rows: &Markup) -> Markup {
     html! {
         div.scroll role="region" aria-label=(caption) tabindex="0" {
             table {
@@ -154,8 +164,7 @@ fn hosts(report: &Report) -> Markup {
         @for (name, host) in &report.hosts {
             tr {
                 th scope="row" { code { (shown(name)) } }
-                td.number { (host.allowed) } td.number { (host.blocked) } td.number { (host.failed) }
-                td.number { (bytes(host.bytes_up)) } td.number { (bytes(host.bytes_down)) }
+                (numbers(host))
             }
         }
     };
@@ -166,6 +175,14 @@ fn hosts(report: &Report) -> Markup {
             @if report.hosts.is_empty() { p { "No requests." } }
             @else { (table("Requests and bytes by host", &columns, &rows)) }
         }
+    }
+}
+
+/// The cells of a host's row.
+pub(super) fn numbers(host: &Host) -> Markup {
+    html! {
+        td.number { (host.allowed) } td.number { (host.blocked) } td.number { (host.failed) }
+        td.number { (bytes(host.bytes_up)) } td.number { (bytes(host.bytes_down)) }
     }
 }
 
@@ -357,11 +374,11 @@ fn class(decision: RequestOutcome) -> &'static str {
     }
 }
 
-fn seconds(milliseconds: u64) -> f64 {
+pub(super) fn seconds(milliseconds: u64) -> f64 {
     std::time::Duration::from_millis(milliseconds).as_secs_f64()
 }
 
-fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     match count {
         0..1024 => format!("{count} B"),
         1024..0x10_0000 => format!("{} KiB", count >> 10),

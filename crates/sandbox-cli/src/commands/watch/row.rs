@@ -6,7 +6,9 @@ use sandbox::network_event::{
     BlockReason, Event, PolicyState, PortProtocol, RequestOutcome, RequestRecord, Scheme, StreamRecord,
 };
 
-use super::inert::from_network;
+use super::inert::{from_network, name};
+use super::text::time_of_day;
+use crate::control::ToolCall;
 
 /// The number of characters kept of a URL, and of any other text.
 const URL: usize = 1000;
@@ -113,6 +115,13 @@ impl Row {
         Some(row)
     }
 
+    /// The line of a call of a tool by the agent.
+    pub(super) fn of_tool(tool: &ToolCall) -> Self {
+        let place = name(&format!("{} {}", tool.name, tool.line), URL);
+        let (time, more) = (time_of_day(tool.at_ms), "called by the agent".to_owned());
+        Self { time, more, ..Self::new(Mark::Note, "TOOL", place, "") }
+    }
+
     fn new(mark: Mark, what: &str, place: String, answer: &str) -> Self {
         Self {
             number: 0,
@@ -177,13 +186,11 @@ fn of_request(request: &RequestRecord) -> Row {
 
 /// The request, to derive rules from; `None` if it is too long for a readable rule.
 fn asked(request: &RequestRecord) -> Option<Asked> {
-    let RequestRecord { method, scheme, host, target, .. } = request;
+    let RequestRecord { method, host, target, .. } = request;
     let is_short = method.len() + host.len() + target.len() <= ASKED;
-    // A target without a leading slash would be parsed as part of the host.
-    let slash = if target.starts_with('/') { "" } else { "/" };
     is_short.then(|| Asked {
         method: method.clone(),
-        url: format!("{scheme}://{host}{slash}{target}"),
+        url: crate::commands::allowlist::url(request),
         count: 1,
         blocked: request.decision == RequestOutcome::Blocked,
         answered: request.decision == RequestOutcome::Allowed,

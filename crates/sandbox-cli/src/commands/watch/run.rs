@@ -20,10 +20,12 @@ pub(super) struct Run {
     pub(super) ended_ms: Option<u64>,
     rows: VecDeque<Row>,
     next_number: u64,
+    /// The number of the agent's next call of a tool.
+    next_tool: u64,
     /// The selected line; the newest one if `None`.
     pub(super) selected: Option<u64>,
     pub(super) totals: Totals,
-    /// US dollars, at list prices, once an agent reported them.
+    /// US dollars, at list prices, of an agent that has ended.
     pub(super) cost: Option<f64>,
     /// Why its log cannot be followed.
     pub(super) problem: Option<String>,
@@ -32,10 +34,10 @@ pub(super) struct Run {
 /// The totals so far, including lines that are no longer kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(in crate::commands) struct Totals {
-    pub(super) requests: u64,
-    pub(super) blocked: u64,
-    pub(super) bytes_up: u64,
-    pub(super) bytes_down: u64,
+    pub(in crate::commands) requests: u64,
+    pub(in crate::commands) blocked: u64,
+    pub(in crate::commands) bytes_up: u64,
+    pub(in crate::commands) bytes_down: u64,
     /// `None` if no model vendor reported any.
     pub(in crate::commands) tokens: Option<Tokens>,
     /// Log lines that this program cannot parse.
@@ -44,15 +46,35 @@ pub(in crate::commands) struct Totals {
 
 impl Run {
     pub(super) fn new(report: Report) -> Self {
-        Self {
+        let mut run = Self {
             report,
             ended_ms: None,
             rows: VecDeque::new(),
             next_number: 0,
+            next_tool: 0,
             selected: None,
             totals: Totals::default(),
             cost: None,
             problem: None,
+        };
+        run.take_tools();
+        run
+    }
+
+    /// Takes a newer report.
+    pub(super) fn take_report(&mut self, report: Report) {
+        self.report = report;
+        self.take_tools();
+    }
+
+    /// Adds the calls of tools that are new in the report.
+    fn take_tools(&mut self) {
+        let new = self.report.tools.iter().filter(|tool| tool.number >= self.next_tool);
+        let rows: Vec<Row> = new.map(Row::of_tool).collect();
+        self.next_tool =
+            self.report.tools.last().map_or(self.next_tool, |last| last.number.saturating_add(1));
+        for row in rows {
+            self.push(row);
         }
     }
 
@@ -75,6 +97,10 @@ impl Run {
                 self.selected = Some(self.next_number);
             }
         }
+        self.push(row);
+    }
+
+    fn push(&mut self, row: Row) {
         if self.rows.len() == ROWS {
             self.rows.pop_front();
         }

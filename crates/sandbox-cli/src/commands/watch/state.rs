@@ -130,7 +130,7 @@ impl State {
                 Some(run) => {
                     // A run that answered late has not ended.
                     run.ended_ms = None;
-                    run.report = report;
+                    run.take_report(report);
                 }
                 None => self.runs.push(Run::new(report)),
             }

@@ -13,7 +13,7 @@ use super::run::{ROWS, Shown};
 use super::seen::READING;
 use super::state::{Effect, Job, Order, Over, State};
 use super::view;
-use crate::control::{Question, Report};
+use crate::control::{Question, Report, ToolCall};
 
 const NOW: u64 = 1_770_122_696_000;
 /// Text that a task may put into a URL, a header or a name.
@@ -31,7 +31,13 @@ fn report(run: &str, started_ms: u64) -> Report {
         started_ms,
         screen: None,
         questions: Vec::new(),
+        tools: Vec::new(),
+        cost: None,
     }
+}
+
+fn tool(number: u64, line: &str) -> ToolCall {
+    ToolCall { number, name: "Bash".to_owned(), line: line.to_owned(), at_ms: NOW }
 }
 
 fn request(decision: &str, method: &str, host: &str, target: &str, rest: &str) -> String {
@@ -100,6 +106,23 @@ fn large_screen() {
 }
 
 #[test]
+fn tool_calls_of_an_agent_are_lines_once_and_its_cost_is_shown() {
+    let mut state = state();
+    for (tools, cost) in [(0..0, None), (0..2, None), (1..3, Some(0.5))] {
+        let tools = tools.map(|number| tool(number, &format!("make {number}"))).collect();
+        state.take_reports(vec![Report { tools, cost, ..report("3fa2c1d4e5", NOW - 754_000) }], NOW);
+    }
+    let screen = drawn(&state, 130, 32);
+    for number in 0..3 {
+        let line = format!("12:44:56 · TOOL    Bash make {number}");
+        assert_eq!(screen.matches(&line).count(), 1, "{line}: {screen}");
+    }
+    assert!(screen.contains("cost $0.50"), "{screen}");
+    press(&mut state, "b");
+    assert!(!drawn(&state, 80, 24).contains("TOOL"));
+}
+
+#[test]
 fn no_run() {
     let mut state = State::new(None);
     state.take_reports(Vec::new(), NOW);
@@ -134,6 +157,7 @@ fn hostile_text_is_shown_and_has_no_effect() {
             asked_ms: NOW,
             until_ms: NOW + 42_000,
         }],
+        tools: vec![tool(0, HOSTILE)],
         ..report(HOSTILE, NOW)
     };
     state.take_reports(vec![hostile], NOW);

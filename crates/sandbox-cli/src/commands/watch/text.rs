@@ -55,6 +55,12 @@ pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
     }
 }
 
+/// The time of day, UTC, of milliseconds since the Unix epoch.
+pub(super) fn time_of_day(at_ms: u64) -> String {
+    let seconds = at_ms / 1000 % 86_400;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
 /// A number of bytes or tokens in four figures at most.
 pub(super) fn amount(number: u64) -> String {
     let mut rest = number;

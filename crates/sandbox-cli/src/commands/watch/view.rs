@@ -18,7 +18,7 @@ use super::row::{Mark, Row};
 use super::run::Run;
 use super::state::{Over, State};
 use super::style::{BAD, CARE, FAINT, GOOD, KEY, PLAIN, SELECTED, STRONG, put};
-use super::text::{amount, cut, fitted, fitted_right, wrapped};
+use super::text::{amount, cut, fitted, fitted_right, time_of_day, wrapped};
 use crate::commands::allowlist::ALLOWLIST;
 use crate::commands::runs::age_text;
 
@@ -67,8 +67,7 @@ fn rule(buffer: &mut Buffer, area: Rect, row: u16, heading: &[Span<'_>]) {
 
 fn title(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
     let going = state.runs.iter().filter(|run| run.ended_ms.is_none()).count();
-    let seconds = state.now_ms / 1000 % 86_400;
-    let time = format!("{:02}:{:02}:{:02} UTC ", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let time = format!("{} UTC ", time_of_day(state.now_ms));
     let runs = match going {
         0 => "no run is in progress".to_owned(),
         1 => "1 run".to_owned(),
@@ -211,7 +210,7 @@ fn summary(state: &State, run: &Run) -> Vec<Span<'static>> {
         || "-".to_owned(),
         |tokens| format!("{} in {} out", amount(tokens.input), amount(tokens.output)),
     );
-    let cost = run.cost.map_or_else(|| "-".to_owned(), |cost| format!("${cost:.2}"));
+    let cost = run.cost.or(run.report.cost).map_or_else(|| "-".to_owned(), |cost| format!("${cost:.2}"));
     let blocked = if totals.blocked > 0 { BAD } else { FAINT };
     let mut spans = vec![
         Span::styled("Requests", STRONG),
