@@ -43,6 +43,7 @@ impl Allowlist {
     }
 
     /// The denial by the first rule of `deny` that covers `request`.
+    #[must_use]
     pub fn denies(&self, request: &Request) -> Option<Denial> {
         let index = self.denied_at(request)?;
         let rule = self.denied().get(index)?;
