@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::apt::{self, Needed};
 use crate::process::{self, command};
@@ -31,11 +31,19 @@ pub(crate) fn root() -> Result<PathBuf> {
         drop(fs::remove_dir_all(&folder));
         fs::create_dir_all(&unfinished)
             .with_context(|| format!("failed to create {}", unfinished.display()))?;
-        process::run_quietly(command("apt-get", ["download", PACKAGE]).current_dir(&unfinished))?;
+        let mut download = command("apt-get", ["download", PACKAGE]);
+        if process::run_quietly(download.current_dir(&unfinished)).is_err() {
+            // The lists of packages may be missing or old.
+            process::run_quietly(&mut command("apt-get", ["update", "-q"]))?;
+            process::run_quietly(&mut download)?;
+        }
         let unpack =
             format!("dpkg-deb --fsys-tarfile *.deb | tar x ./{ROOT}/bin/go ./{ROOT}/VERSION && rm *.deb");
         process::run_quietly(command("sh", ["-c", &unpack]).current_dir(&unfinished))?;
         fs::rename(&unfinished, &folder).with_context(|| format!("failed to place {}", folder.display()))
     })?;
+    if !root.join("bin/go").is_file() {
+        bail!("{PACKAGE} has no program at {}", root.display());
+    }
     Ok(root)
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use crate::authority::Authority;
 use crate::decision::Decision;
 use crate::denial::Denial;
+use crate::git::Service;
 use crate::git::could_push;
 use crate::host_pattern::HostPattern;
 use crate::method::RuleMethod;
@@ -25,7 +26,7 @@ pub use doubt::Doubt;
 
 mod doubt;
 
-/// Minimum number of paths for which a preset is proposed.
+/// Minimum number of paths and repositories for which a preset is proposed.
 const OF_PRESET: usize = 2;
 /// Maximum number of paths of a host with rules of their own; more are merged by folder.
 const OWN_RULES: usize = 3;
@@ -77,7 +78,7 @@ pub struct LearntPreset {
     pub requests: u64,
     /// Number of those that were refused.
     pub blocked: u64,
-    /// Number of their paths, including queries.
+    /// Number of their paths and repositories.
     pub paths: usize,
 }
 
@@ -182,7 +183,7 @@ impl Allowlist {
             }
         }
         if most > LearnStep::Exact {
-            learnt.presets = self.take_presets(&mut lacking);
+            learnt.presets = self.take_presets(&mut lacking, narrow);
         }
         let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
         for (asked, request) in lacking {
@@ -200,8 +201,9 @@ impl Allowlist {
         learnt
     }
 
-    /// The presets that allow at least two paths of these requests, which they take.
-    fn take_presets(&self, lacking: &mut Vec<(Asked, Request)>) -> Vec<LearntPreset> {
+    /// The presets that allow at least two paths or repositories of these requests, which they take;
+    /// none for `narrow` hosts, except for APIs of models.
+    fn take_presets(&self, lacking: &mut Vec<(Asked, Request)>, narrow: &[HostPattern]) -> Vec<LearntPreset> {
         let mut taken = Vec::new();
         for preset in Preset::all() {
             let alone = Self::default().with_presets([preset]).with_vendor_tools(self.vendor_tools().clone());
@@ -209,12 +211,17 @@ impl Allowlist {
                 .into_iter()
                 .partition(|(_, request)| !matches!(alone.decide(request), Decision::Deny(_)));
             *lacking = others;
-            let paths: BTreeSet<_> = by_preset
-                .iter()
-                .map(|(_, request)| (request.host().as_str(), request.target().for_matching()))
-                .collect();
+            let path = |request: &Request| match Service::of(request) {
+                Some((_, repository)) => (request.host().to_string(), repository.to_owned()),
+                None => (request.host().to_string(), request.target().path().to_owned()),
+            };
+            let paths: BTreeSet<_> = by_preset.iter().map(|(_, request)| path(request)).collect();
             let paths = paths.len();
-            if paths < OF_PRESET {
+            let is_narrow = |request: &Request| {
+                narrow.iter().any(|pattern| pattern.matches(request.host()))
+                    && !self.vendor_tools().concerns(request.host())
+            };
+            if paths < OF_PRESET || by_preset.iter().any(|(_, request)| is_narrow(request)) {
                 lacking.extend(by_preset);
                 continue;
             }

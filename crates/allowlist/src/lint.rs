@@ -107,9 +107,8 @@ impl Allowlist {
         }
         let denied = HostIndex::new(self.denied().iter().map(Rule::host));
         for (place, rule) in self.places().filter(|(place, _)| place.preset.is_none()) {
-            let covers = |at: usize, _: &HostPattern| {
-                self.denied().get(at).is_some_and(|denied| denied.denies_all_of(rule))
-            };
+            let covers =
+                |at: usize, _: &HostPattern| self.denied().get(at).is_some_and(|denied| denied.covers(rule));
             warnings.extend(denied.first_covering(rule.host(), covers).map(|(index, _)| Warning {
                 rule: Some((place.kind, place.index)),
                 message: format!("`deny[{index}]` forbids all of this: remove one"),
@@ -248,7 +247,11 @@ fn host_breadth(host: &HostPattern, whole: bool) -> Option<String> {
 /// A rule of `deny` that does not match as intended, so that nothing is denied.
 fn deny_pitfall(rule: &Rule) -> impl Iterator<Item = String> {
     let url = rule.as_url();
-    url.and_then(path_pitfall).into_iter().chain(url.and_then(method_pitfall))
+    let is_encoded = |rule: &&UrlRule| rule.path().as_str().contains('%');
+    url.filter(|rule| !is_encoded(rule))
+        .and_then(path_pitfall)
+        .into_iter()
+        .chain(url.and_then(method_pitfall))
 }
 
 fn looks_like_address(text: &str) -> bool {
@@ -377,10 +380,9 @@ mod tests {
         );
         check("domains: [a.b, c.d]\ndeny: ['*.b']", &["`deny[0]` forbids all of this"]);
         check("domains: [c.d]\ndeny: ['10.0.0.*']", &[]);
-        check(
-            "url_prefixes: [{host: a.b, path: /me/app, git: {}}]\ndeny: [{host: a.b, path: '/me/*'}]",
-            &["`deny[0]` forbids all of this"],
-        );
+        check("domains: [c.d]\ndeny: [{host: a.b, path: '/a%20b'}]", &[]);
+        // Without the entry with `git`, other pushes to the host would be allowed.
+        check("url_prefixes: [{host: a.b, path: /me/app, git: {}}]\ndeny: [{host: a.b, path: '/me/*'}]", &[]);
         check(
             "domains: [c.d]\ndeny: [{host: a.b, path: /x/}, {host: a.b, methods: [GTE]}]",
             &["`/x/*`", "GTE is not a registered HTTP method"],

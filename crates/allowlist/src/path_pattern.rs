@@ -107,11 +107,22 @@ impl PathPattern {
         self.as_str().is_empty() || self.pattern.matches(text)
     }
 
-    /// The pattern as one of `deny`, if that differs: decoded, and without `//`.
+    /// The pattern as one of `deny`, if that differs: decoded to the end, without `//` and a `/` at its
+    /// end.
     pub(crate) fn plain(&self) -> Option<Self> {
-        let mut plain = decoded(self.as_str().as_bytes());
+        // A wildcard that is encoded stands for itself.
+        let mut plain = self.as_str().to_owned();
+        for (encoded, escaped) in
+            [("%2a", "[*]"), ("%2A", "[*]"), ("%3f", "[?]"), ("%3F", "[?]"), ("%5b", "[[]"), ("%5B", "[[]")]
+        {
+            plain = plain.replace(encoded, escaped);
+        }
+        plain = decoded(plain.as_bytes());
         while plain.contains("//") {
             plain = plain.replace("//", "/");
+        }
+        if plain.len() > 1 && plain.ends_with('/') {
+            plain.pop();
         }
         (plain != self.as_str()).then(|| Self { pattern: Pattern::compile(&plain) })
     }

@@ -50,6 +50,8 @@ pub enum RuleChange {
     Allow(Rule),
     /// As by [`Allowlist::denying`].
     Deny(Rule),
+    /// The same without this rule of `deny`.
+    Restore(Rule),
 }
 
 impl RuleChange {
@@ -57,7 +59,7 @@ impl RuleChange {
     #[must_use]
     pub fn rule(&self) -> &Rule {
         match self {
-            Self::Allow(rule) | Self::Deny(rule) => rule,
+            Self::Allow(rule) | Self::Deny(rule) | Self::Restore(rule) => rule,
         }
     }
 
@@ -67,6 +69,10 @@ impl RuleChange {
         match self {
             Self::Allow(rule) => policy.allowing(rule),
             Self::Deny(rule) => policy.denying(rule),
+            Self::Restore(rule) => {
+                let kept = policy.denied().iter().filter(|denied| *denied != rule).cloned().collect();
+                policy.with_denied(kept)
+            }
         }
     }
 }
@@ -90,32 +96,33 @@ impl Allowlist {
     }
 
     /// The same policy, which allows what `rule` covers: without the rules of `deny` that it covers,
-    /// and with it, unless another rule covers it. If a rule of `deny` goes and others then allow a
-    /// part of it, it is not added: the policy is as it was before the denial. A rule of `deny` that
-    /// only overlaps with it stays.
+    /// and with it, unless another rule covers it. A rule of `deny` that only overlaps with it stays.
     #[must_use]
     pub fn allowing(self, rule: &Rule) -> Self {
-        let (gone, kept): (Vec<Rule>, Vec<Rule>) =
-            self.apart.denied.iter().cloned().partition(|denied| rule.covers(denied));
+        // In `deny`, wildcards cover addresses too.
+        let covers =
+            |denied: &Rule| rule == denied || (rule.covers(denied) && !denied.host().may_be_address());
+        let kept = self.denied().iter().filter(|denied| !covers(denied)).cloned().collect();
         let policy = self.with_denied(kept);
-        let is_enough = |known: &Rule| known.covers(rule) || (!gone.is_empty() && known.may_meet(rule));
-        if policy.rules.iter().any(is_enough) { policy } else { policy.with_rules([rule.clone()]) }
+        if policy.rules.iter().any(|known| known.covers(rule)) {
+            policy
+        } else {
+            policy.with_rules([rule.clone()])
+        }
     }
 
     /// The same policy, which denies what `rule` covers, whatever allows it: other rules, presets, or
-    /// an open shield. Its own rules and those of `deny` that `rule` covers are gone. A rule for
-    /// repositories denies all that begins with its path. See [`denied`](Self::denied) for what a rule matches.
+    /// an open shield. Rules of `deny` that it covers are gone. A rule for repositories denies all that
+    /// begins with its path. See [`denied`](Self::denied) for what a rule matches.
     #[must_use]
     pub fn denying(self, rule: &Rule) -> Self {
         let rule = rule.clone().for_denial();
-        let kept = self.own_rules().iter().filter(|own| !rule.denies_all_of(own)).cloned().collect();
-        let policy = self.with_own_rules(kept);
-        if policy.denied().iter().any(|known| known.covers(&rule)) {
-            return policy;
+        if self.denied().iter().any(|known| known.covers(&rule)) {
+            return self;
         }
-        let others = policy.denied().iter().filter(|known| !rule.covers(known));
+        let others = self.denied().iter().filter(|known| !rule.covers(known));
         let denied = others.cloned().chain([rule.clone()]).collect();
-        policy.with_denied(denied)
+        self.with_denied(denied)
     }
 
     /// The same policy, with other rules instead of its own.

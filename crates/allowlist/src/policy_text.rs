@@ -29,7 +29,7 @@ use crate::rule::RuleKind;
 /// use allowlist::PolicyText;
 ///
 /// let file = PolicyText::read("domains:\n  - a.example # ours\n", "policy.yaml")?;
-/// let file = file.with(&["GET b.example/x*".parse()?])?;
+/// let file = file.with(&[], &["GET b.example/x*".parse()?])?;
 /// assert_eq!(
 ///     file.as_str(),
 ///     "domains:\n  - a.example # ours\nurl_prefixes:\n  - {host: b.example, path: \"/x*\", methods: [GET]}\n"
@@ -102,22 +102,14 @@ impl PolicyText {
         move |rule| lists.item(rule.kind, rule.index).filter(|_| rule.preset.is_none()).cloned()
     }
 
-    /// The same with these rules at the ends of their lists.
+    /// The same with these presets and rules at the ends of their lists.
     ///
     /// # Errors
     ///
     /// If it cannot be changed in place; the error has the lines to add.
-    pub fn with(&self, rules: &[Rule]) -> Result<Self, CannotEdit> {
-        self.changed(&self.policy.clone().with_rules(rules.iter().cloned()))
-    }
-
-    /// The same with these presets in addition.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be changed in place; the error has the lines to add.
-    pub fn with_presets(&self, presets: &[Preset]) -> Result<Self, CannotEdit> {
-        self.changed(&self.policy.clone().with_presets(presets.iter().copied()))
+    pub fn with(&self, presets: &[Preset], rules: &[Rule]) -> Result<Self, CannotEdit> {
+        let wanted = self.policy.clone().with_presets(presets.iter().copied());
+        self.changed(&wanted.with_rules(rules.iter().cloned()))
     }
 
     /// The same with this change.

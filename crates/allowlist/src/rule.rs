@@ -17,8 +17,6 @@ use crate::git::covers;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
 use crate::invalid_rule::InvalidRule;
-use crate::lint::covers as covers_pattern;
-use crate::lint::covers_host;
 use crate::method::RuleMethod;
 use crate::path_pattern::PathPattern;
 use crate::request::Request;
@@ -115,22 +113,6 @@ impl Rule {
     /// Whether it forbids some requests to `host` as a rule of `deny`.
     pub(crate) fn denies_host(&self, host: &HostName) -> bool {
         self.host().pattern().matches(host.as_str())
-    }
-
-    /// Whether, as a rule of `deny`, it forbids everything that `other` allows; may be a false
-    /// negative, never a false positive.
-    pub(crate) fn denies_all_of(&self, other: &Self) -> bool {
-        let below = |rule: &UrlRule, git: &UrlRule| {
-            let (wide, path) = (rule.path(), git.path());
-            wide.covers_every_path()
-                || wide.as_str().ends_with('*') && covers_pattern(wide.pattern(), path.pattern())
-        };
-        match (self.as_url(), other.as_url()) {
-            (Some(rule), Some(git)) if git.git().is_some() && rule.allows_every_request() => {
-                covers_host(rule.host(), git.host()) && below(rule, git)
-            }
-            _ => self.covers(other),
-        }
     }
 
     /// How much of a request the rule covers.

@@ -31,7 +31,7 @@ impl Rule {
     #[must_use]
     pub fn may_be_denied_by(&self, denied: &Self) -> bool {
         let (Some(one), Some(two)) = (self.as_url(), denied.as_url()) else {
-            return hosts_may_meet(self.host(), denied.host());
+            return host_may_be_denied(self.host(), denied.host());
         };
         let plain = |path: &PathPattern| path.plain().unwrap_or_else(|| path.clone());
         let (allowed, forbidden) = (plain(one.path()), plain(two.path()));
@@ -46,7 +46,7 @@ impl Rule {
             let begin = |path: &PathPattern| path.pattern().literal_prefix().to_lowercase();
             may_begin(&begin(&allowed), &begin(&forbidden))
         };
-        paths && hosts_may_meet(self.host(), denied.host()) && methods_may_meet(one, two)
+        paths && host_may_be_denied(self.host(), denied.host()) && methods_may_meet(one, two)
     }
 
     /// Whether both may cover the same request; may be a false positive, never a false negative.
@@ -70,6 +70,11 @@ pub(crate) fn hosts_may_meet(one: &HostPattern, two: &HostPattern) -> bool {
         let (one, two) = (one.literal_suffix(), two.literal_suffix());
         one.ends_with(&two) || two.ends_with(&one)
     }
+}
+
+/// The same for a host of `deny`, whose wildcards cover addresses too.
+fn host_may_be_denied(host: &HostPattern, denied: &HostPattern) -> bool {
+    denied.pattern().matches(host.as_str()) || hosts_may_meet(host, denied)
 }
 
 fn may_begin(one: &str, two: &str) -> bool {
@@ -112,6 +117,7 @@ mod tests {
             ("GET a.b/admin", "POST a.b/admin", false),
             ("a.b", "a.b/admin", true),
             ("*.b", "x.c", false),
+            ("203.0.113.5", "203.*", true),
         ] {
             let (rule, deny): (Rule, Rule) = (allowed.parse().unwrap(), denied.parse().unwrap());
             assert_eq!(rule.may_be_denied_by(&deny), expected, "{allowed} and {denied}");

@@ -106,9 +106,9 @@ impl Target {
     }
 
     /// The texts that rules of `deny` match: the path as servers may read it, with and without the
-    /// query. It is decoded once and to the end; as it is, and with `//` joined and the parameters
-    /// of segments (`;v=1`) and a decoded query cut off, with and without a `/` at its end. The last
-    /// one is the plainest.
+    /// query. It is decoded once and to the end; as it is, with `//` joined, and also with the
+    /// parameters of segments (`;v=1`) and a decoded query cut off, with and without a `/` at its end.
+    /// The last one is the plainest.
     pub(crate) fn readings(&self) -> Vec<String> {
         let (path, query) = self.received.split_at_checked(self.query_start).unwrap_or_default();
         let raw = self.matching.get(self.matching_query_start..).unwrap_or_default().to_owned();
@@ -117,7 +117,8 @@ impl Target {
         for (path, query) in levels {
             let plain = without_parameters(&path);
             let file = plain.strip_suffix('/').unwrap_or(&plain).to_owned();
-            for path in [path, plain, file] {
+            let joined = joined(&path);
+            for path in [path, joined, plain, file] {
                 for reading in [format!("{path}{query}"), path] {
                     // Most are the same, and each is matched with every rule.
                     readings.retain(|known| *known != reading);
@@ -138,6 +139,12 @@ impl Target {
 /// The text, decoded to the end.
 pub(crate) fn decoded(text: &[u8]) -> String {
     String::from_utf8_lossy(&decode_fully(text)).into_owned()
+}
+
+/// The path with single slashes.
+fn joined(path: &str) -> String {
+    let mut before = ' ';
+    path.chars().filter(|c| std::mem::replace(&mut before, *c) != '/' || *c != '/').collect()
 }
 
 /// The path up to a decoded `?` or `#`, with single slashes, and segments that end at their `;`.

@@ -339,7 +339,7 @@ fn denied_path_is_denied_in_every_reading() {
     }
     // A pattern may be written in another spelling too, and a wildcard covers addresses.
     let policy = "domains: [web.example, 203.0.113.5]
-deny: [{host: web.example, path: '/web/http://evil*'}, {host: web.example, path: '/s[?]q=a%20b'}, {host: '*', methods: [DELETE]}]";
+deny: [{host: web.example, path: '/web/http://evil*'}, {host: web.example, path: '/s[?]q=a%20b'}, {host: web.example, path: '/f[?]filter%5Bname%5D=x'}, {host: web.example, path: '/x;action=delete'}, {host: web.example, path: /folder/}, {host: '*', methods: [DELETE]}]";
     let policy = Allowlist::from_yaml(policy, "p").unwrap();
     for (method, host, target, is_denied) in [
         ("GET", "web.example", "/web/http://evil.example", true),
@@ -347,6 +347,10 @@ deny: [{host: web.example, path: '/web/http://evil*'}, {host: web.example, path:
         ("GET", "web.example", "/s?q=a%20b", true),
         ("GET", "web.example", "/s?q=%61%20b", true),
         ("GET", "web.example", "/s?q=c", false),
+        ("GET", "web.example", "/f?filter[name]=x", true),
+        ("GET", "web.example", "/f?filtern=x", false),
+        ("GET", "web.example", "//x;action=delete", true),
+        ("GET", "web.example", "/folder", true),
         ("DELETE", "203.0.113.5", "/x", true),
         ("GET", "203.0.113.5", "/x", false),
     ] {
@@ -399,6 +403,10 @@ fn denied_repository_is_denied_with_everything_below_it() {
         assert!(decide(&policy, "POST", "git.example", target).is_err(), "{target}");
     }
     assert!(decide(&policy, "GET", "git.example", "/me/other").is_ok());
+    // A denial opens nothing: other pushes to the host stay refused.
+    let policy = "domains: [git.example]\nurl_prefixes: [{host: git.example, path: /me/app, git: {}}]";
+    let policy = Allowlist::from_yaml(policy, "p").unwrap().denying(&"git.example/me/*".parse().unwrap());
+    assert!(decide(&policy, "POST", "git.example", "/other/repo/git-receive-pack").is_err());
     let error =
         Allowlist::from_yaml("deny:\n  - {host: git.example, path: /me/app, git: {}}\n", "p").unwrap_err();
     assert_eq!((error.line(), error.column()), (2, 5), "{error}");

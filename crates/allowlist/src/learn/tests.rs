@@ -66,6 +66,7 @@ fn preset_takes_the_place_of_rules_for_two_paths() {
         "BLOCKED POST https://api.anthropic.com/v1/messages/count_tokens?beta=true",
         "GET https://api.anthropic.com/v1/files",
         "GET https://github.com/o/r.git/info/refs?service=git-upload-pack",
+        "POST https://github.com/o/r.git/git-upload-pack",
     ];
     let learnt = learn("", &turn);
     let presets: Vec<_> = learnt
@@ -73,16 +74,22 @@ fn preset_takes_the_place_of_rules_for_two_paths() {
         .iter()
         .map(|learnt| (learnt.preset.name(), learnt.requests, learnt.blocked, learnt.paths))
         .collect();
-    assert_eq!(presets, [("anthropic", 2, 1, 2)], "one path of github.com gets a rule of its own");
+    assert_eq!(presets, [("anthropic", 2, 1, 2)], "one repository of github.com gets rules of its own");
     let others = [
         "{host: api.anthropic.com, path: /v1/files, methods: [GET]}",
         r#"{host: github.com, path: "/o/r.git/info/refs[?]service=git-upload-pack", methods: [GET]}"#,
+        "{host: github.com, path: /o/r.git/git-upload-pack, methods: [POST]}",
     ];
     assert_eq!(shown(&learnt), others);
     let exact = learn_up_to(LearnStep::Exact, "", &turn);
-    assert_eq!((exact.presets.len(), exact.rules.len()), (0, 4));
+    assert_eq!((exact.presets.len(), exact.rules.len()), (0, 5));
     let known = learn("presets: [anthropic]", &turn);
     assert_eq!((known.presets.len(), shown(&known)), (0, others.map(str::to_owned).to_vec()));
+    let policy = Allowlist::default();
+    let narrow = [HostPattern::new("api.github.com").unwrap()];
+    let two = ["GET https://api.github.com/repos/o/r", "GET https://api.github.com/repos/o/s"];
+    let presets = |narrow: &[HostPattern]| policy.learn(two.map(asked), narrow).presets.len();
+    assert_eq!((presets(&narrow), presets(&[])), (0, 1), "it gets credentials");
     let denied = learn("deny: [api.anthropic.com]", &turn);
     assert_eq!((denied.presets.len(), denied.left_out.len()), (0, 3));
 }
@@ -297,7 +304,7 @@ proptest! {
         }
         // Writing the rules to a file does not change them.
         let text = crate::PolicyText::read("", "p").unwrap();
-        let text = text.with(&rules).unwrap();
+        let text = text.with(&[], &rules).unwrap();
         prop_assert_eq!(text.policy().own_rules(), rules);
     }
 }

@@ -87,8 +87,6 @@ pub(crate) struct ChangedPolicy {
     removed: Vec<(RuleKind, Rule)>,
     added: Vec<(RuleKind, Rule)>,
     known: Option<Match>,
-    /// The rule that allows a part of it again.
-    in_part: Option<Match>,
     /// Rules of `deny` that still forbid a part of what was allowed, or all.
     pub(crate) left: Vec<Match>,
     remarks: Remarks,
@@ -110,9 +108,6 @@ impl ChangedPolicy {
             }
             (Some(known), false) => lines.push(format!("already allowed by {known}")),
             (Some(_), true) | (None, _) => {}
-        }
-        if let Some(part) = &self.in_part {
-            lines.push(format!("allowed again, in part, by {part}; repeat this to allow all of it"));
         }
         let left = self.left.iter().map(|place| format!("still denied, in whole or in part, by {place}"));
         lines.extend(left);
@@ -238,16 +233,12 @@ impl Project {
         let covers = |(place, known): (Match, &Rule)| known.covers(change.rule()).then_some(place);
         let meets = |(place, denied): (Match, &Rule)| change.rule().may_be_denied_by(denied).then_some(place);
         let (known, left) = match change {
-            RuleChange::Allow(_) => {
+            RuleChange::Allow(_) | RuleChange::Restore(_) => {
                 (after.places().find_map(covers), after.denied_places().filter_map(meets).collect())
             }
             RuleChange::Deny(_) => (after.denied_places().find_map(covers), Vec::new()),
         };
-        let is_undone = matches!(change, RuleChange::Allow(_)) && known.is_none();
-        let part = |(place, other): (Match, &Rule)| other.may_meet(change.rule()).then_some(place);
-        let in_part = is_undone.then(|| after.places().find_map(part)).flatten();
         Ok(ChangedPolicy {
-            in_part,
             removed: rules_beyond(before, after),
             added: rules_beyond(after, before),
             known,
@@ -403,7 +394,7 @@ mod tests {
             let root = root.path().canonicalize().unwrap();
             let project = super::super::fixtures::project(&root, state.path());
             let file = project.extended_policy_file(None, environment).unwrap();
-            let changed = file.text().with(&["a.example".parse().unwrap()]).unwrap();
+            let changed = file.text().with(&[], &["a.example".parse().unwrap()]).unwrap();
             project.replace_policy(&file, &changed).unwrap().print(Printer::new(0, true));
             let path = project.allowlist_path();
             let found = project.resolver.find(&path).unwrap();
@@ -428,7 +419,7 @@ mod tests {
         let path = root.join(".sandbox/network-allowlist.yaml");
         let add = |rule: &str| {
             let file = project.policy_file(None).unwrap();
-            let changed = file.text().with(&[rule.parse().unwrap()]).unwrap();
+            let changed = file.text().with(&[], &[rule.parse().unwrap()]).unwrap();
             project.replace_policy(&file, &changed).unwrap().print(printer);
             let found = project.resolver.find(&path).unwrap();
             let input = Project::input(&found, Role::Allowlist, &fs::read(&path).unwrap()).unwrap();

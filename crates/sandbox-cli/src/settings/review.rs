@@ -603,7 +603,7 @@ mod tests {
         folder.trust();
         let project = folder.project();
         let file = project.policy_file(None).unwrap();
-        let changed = file.text().with(&["b.example".parse().unwrap()]).unwrap();
+        let changed = file.text().with(&[], &["b.example".parse().unwrap()]).unwrap();
         project.replace_policy(&file, &changed).unwrap().print(Printer::new(0, true));
         assert_eq!(folder.refused(), None, "it stays trusted for both");
     }

@@ -257,7 +257,7 @@ mod tests {
         };
         let (set, changed, ()) = tokio::join!(setting, changing, confirming);
         assert!(set.is_ok() && changed.is_ok());
-        assert_eq!(control.policy(), Allowlist::new([first]).denying(&second));
+        assert_eq!(control.policy(), Allowlist::new([first, second.clone()]).denying(&second));
 
         // A quarantine may begin while another command is being sent.
         let proxy = async {

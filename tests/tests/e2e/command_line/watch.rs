@@ -78,7 +78,10 @@ async fn watched_requests_are_allowed_by_a_key() {
     tmux.shows("│ deny: shut.test ");
     tmux.answers("y", "denied: shut.test; in .sandbox/network-allowlist.yaml too");
     assert_eq!(run.ask("status https://shut.test/more"), "403");
-    assert_eq!(allowlist(&project), "domains: [open.test, api.anthropic.com]\ndeny:\n  - shut.test\n");
+    assert_eq!(
+        allowlist(&project),
+        "domains: [open.test, api.anthropic.com, shut.test]\ndeny:\n  - shut.test\n"
+    );
 
     tmux.types(&["Q"]);
     tmux.shows("Cut this run off from the network?");

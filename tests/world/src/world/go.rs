@@ -1,4 +1,4 @@
-//! A module proxy as Go reads it, with the modules `demo.test/greeting` and `demo.test/name`.
+//! A module proxy as Go reads it, with a few modules.
 
 use std::io::Write as _;
 
@@ -9,6 +9,7 @@ use zip::write::SimpleFileOptions;
 use super::routes::{Body, full, not_found, text};
 
 const VERSION: &str = "v1.0.0";
+const MODULES: [&str; 4] = ["demo.test/greeting", "demo.test/name", "demo.test/place", "demo.test/time"];
 
 fn archive(module: &str) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -27,7 +28,7 @@ fn description(module: &str) -> String {
 
 pub(super) fn answer(path: &str) -> Response<Body> {
     let Some((module, file)) = path.trim_start_matches('/').split_once("/@v/") else { return not_found() };
-    if !matches!(module, "demo.test/greeting" | "demo.test/name") {
+    if !MODULES.contains(&module) {
         return not_found();
     }
     match file.strip_prefix(VERSION) {

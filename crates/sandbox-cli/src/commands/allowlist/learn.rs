@@ -41,8 +41,7 @@ pub(super) fn learn(
     let doubtful = learnt.remove_doubtful(file.policy(), &args.with);
     let rules: Vec<Rule> = learnt.rules.iter().map(|learnt| learnt.rule.clone()).collect();
     let presets: Vec<Preset> = learnt.presets.iter().map(|learnt| learnt.preset).collect();
-    let changed = file.text().with_presets(&presets).and_then(|text| text.with(&rules));
-    let changed = changed.map_err(|error| Failure::new(error.to_string()))?;
+    let changed = file.text().with(&presets, &rules).map_err(|error| Failure::new(error.to_string()))?;
     if args.output == Output::Text {
         show(&learnt, &doubtful, &file, &changed, printer);
         let refused: u64 = others.iter().map(|logged| logged.asked.count).sum();

@@ -58,7 +58,7 @@ pub(crate) async fn packages(
         printer.message(format_args!("{} allows all registries that they use", file.label()));
         return Ok(ExitStatus::Success);
     }
-    let changed = file.text().with(&rules).map_err(|error| Failure::new(error.to_string()))?;
+    let changed = file.text().with(&[], &rules).map_err(|error| Failure::new(error.to_string()))?;
     show_change(&file, &changed, printer);
     if is_wanted(args.yes, Output::Text, &file, printer)? {
         project.replace_policy(&file, &changed)?.print(printer);

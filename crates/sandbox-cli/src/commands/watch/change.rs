@@ -1,16 +1,16 @@
 //! Changes to the policy of a run: the rules that allow a request, and those that deny it.
 
-use allowlist::{Allowlist, Asked, Decision, LearnStep, Rule};
+use allowlist::{Allowlist, Asked, Decision, LearnStep, Rule, RuleChange};
 
 /// The longest rule, in bytes, that the smallest screen shows in full: the user must read all of
 /// it.
 pub(super) const READABLE: usize = 185;
 
-/// Rules that would allow the request, the narrowest first; or why there is none. For a denied
-/// request it is the rule of `deny`, which then goes.
-pub(super) fn rules_to_allow(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, &'static str> {
+/// Changes that would allow the request, the narrowest first; or why there is none. For a denied
+/// request, the rule of `deny` goes.
+pub(super) fn changes_to_allow(policy: &Allowlist, asked: &Asked) -> Result<Vec<RuleChange>, &'static str> {
     if let Some(denied) = denied_by(policy, asked) {
-        return Ok(readable([denied]));
+        return Ok(readable([denied]).map(RuleChange::Restore).collect());
     }
     let learnt = policy.learn_up_to(LearnStep::Exact, [asked.clone()], &[]);
     if let Some((_, why)) = learnt.left_out.first() {
@@ -18,17 +18,16 @@ pub(super) fn rules_to_allow(policy: &Allowlist, asked: &Asked) -> Result<Vec<Ru
     }
     let exact = learnt.rules.into_iter().next().ok_or("the policy now allows it")?.rule;
     let host = Rule::from(exact.host().clone());
-    Ok(readable([exact, host]))
+    Ok(readable([exact, host]).map(RuleChange::Allow).collect())
 }
 
-/// Rules that would deny the request, the narrowest first; or why there is none.
-pub(super) fn rules_to_deny(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, String> {
+/// Changes that would deny the request, the narrowest first; or why there is none.
+pub(super) fn changes_to_deny(policy: &Allowlist, asked: &Asked) -> Result<Vec<RuleChange>, String> {
     if denied_by(policy, asked).is_some() {
         return Err("a rule of `deny` forbids it already".to_owned());
     }
     let rules = Rule::denying(&asked.method, &asked.url).map_err(|denial| denial.to_string())?;
-    let rules = readable(rules);
-    if rules.is_empty() { Err("it is too long to show".to_owned()) } else { Ok(rules) }
+    Ok(readable(rules).map(RuleChange::Deny).collect())
 }
 
 /// The rule of `deny` that covers the request.
@@ -40,8 +39,8 @@ fn denied_by(policy: &Allowlist, asked: &Asked) -> Option<Rule> {
 }
 
 /// The rules that the user can read in full.
-fn readable(rules: impl IntoIterator<Item = Rule>) -> Vec<Rule> {
-    rules.into_iter().filter(|rule| rule.to_yaml().len() <= READABLE).collect()
+fn readable(rules: impl IntoIterator<Item = Rule>) -> impl Iterator<Item = Rule> {
+    rules.into_iter().filter(|rule| rule.to_yaml().len() <= READABLE)
 }
 
 #[cfg(test)]
@@ -50,6 +49,16 @@ mod tests {
 
     fn asked(method: &str, url: &str) -> Asked {
         Asked { method: method.to_owned(), url: url.to_owned(), count: 1, blocked: true, answered: false }
+    }
+
+    fn rules_to_allow(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, &'static str> {
+        changes_to_allow(policy, asked)
+            .map(|changes| changes.iter().map(|change| change.rule().clone()).collect())
+    }
+
+    fn rules_to_deny(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, String> {
+        changes_to_deny(policy, asked)
+            .map(|changes| changes.iter().map(|change| change.rule().clone()).collect())
     }
 
     fn policy(yaml: &str) -> Allowlist {
@@ -98,11 +107,11 @@ mod tests {
             assert_eq!(rules[0].to_yaml(), "{host: open.test, path: /x/y, methods: [GET]}", "{url}");
         }
         let long = format!("https://{}test/{}", "long-label.".repeat(20), "x".repeat(9000));
-        assert_eq!(rules_to_deny(&policy, &asked("GET", &long)).unwrap_err(), "it is too long to show");
-        // Denied by mistake: the same rule allows it again.
-        let denying = policy.clone().denying(&"open.test".parse().unwrap());
-        let again = rules_to_allow(&denying, &asked("GET", "https://open.test/y")).unwrap();
-        assert_eq!(again, ["open.test".parse().unwrap()]);
-        assert!(denying.allowing(&again[0]).judge("GET", "https://open.test/y").is_allowed());
+        assert_eq!(rules_to_deny(&policy, &asked("GET", &long)), Ok(Vec::new()), "it is too long to show");
+        // Denied by mistake: only the rule of `deny` goes.
+        let denying = policy.clone().denying(&"*.test".parse().unwrap());
+        let again = changes_to_allow(&denying, &asked("GET", "https://open.test/y")).unwrap();
+        assert_eq!(again, [RuleChange::Restore("*.test".parse().unwrap())]);
+        assert_eq!(again[0].applied_to(denying), policy);
     }
 }

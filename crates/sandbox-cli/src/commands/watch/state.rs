@@ -6,7 +6,7 @@ use allowlist::RuleChange;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sandbox::network_event::Verdict;
 
-use super::change::{rules_to_allow, rules_to_deny};
+use super::change::{changes_to_allow, changes_to_deny};
 use super::inert::{from_network, name};
 use super::row::{Mark, Row};
 use super::run::{Run, Shown};
@@ -357,22 +357,8 @@ impl State {
         let asked = asked.ok_or("no rule applies to this line: select a request that the policy blocked")?;
         let policy = run.report.policy.as_ref().ok_or("this run has no network sandbox")?;
         let cannot = |why| format!("no rule can be made of this request: {why}");
-        let rules = rules_to_allow(policy, asked).map_err(cannot)?;
-        let choices = rules.into_iter().map(|rule| Choice {
-            lines: vec![format!("+ {}", rule.to_yaml())],
-            note: place_of(with_file, run),
-            job: Job::Change { change: Box::new(RuleChange::Allow(rule)), with_file },
-        });
-        let choices: Vec<Choice> = choices.collect();
-        if choices.is_empty() {
-            return Err(cannot("it is too long to show"));
-        }
-        Ok(Confirmation {
-            title: "Add this rule?".to_owned(),
-            run: run.report.run.clone(),
-            choices,
-            chosen: 0,
-        })
+        let changes = changes_to_allow(policy, asked).map_err(cannot)?;
+        changed_rule(changes, with_file, run)
     }
 
     fn prohibition(&self, with_file: bool) -> Result<Confirmation, String> {
@@ -380,18 +366,8 @@ impl State {
         let row = self.selected().ok_or("no request is selected")?;
         let asked = row.asked.as_ref().ok_or("no rule applies to this line: select a request")?;
         let policy = run.report.policy.as_ref().ok_or("this run has no network sandbox")?;
-        let rules = rules_to_deny(policy, asked).map_err(|why| format!("it cannot be denied: {why}"))?;
-        let choices = rules.into_iter().map(|rule| Choice {
-            lines: vec![format!("deny: {}", rule.to_yaml())],
-            note: place_of(with_file, run),
-            job: Job::Change { change: Box::new(RuleChange::Deny(rule)), with_file },
-        });
-        Ok(Confirmation {
-            title: "Deny this, whatever allows it?".to_owned(),
-            run: run.report.run.clone(),
-            choices: choices.collect(),
-            chosen: 0,
-        })
+        let changes = changes_to_deny(policy, asked).map_err(|why| format!("it cannot be denied: {why}"))?;
+        changed_rule(changes, with_file, run)
     }
 
     fn of_run(&self, job: Job, title: &str, note: &str) -> Result<Confirmation, String> {
@@ -430,6 +406,27 @@ impl State {
         self.over = Over::Confirmation(confirmation);
         None
     }
+}
+
+/// Asks which of these changes to make.
+fn changed_rule(changes: Vec<RuleChange>, with_file: bool, run: &Run) -> Result<Confirmation, String> {
+    let (title, sign) = match changes.first() {
+        None => return Err("the rule for this request is too long to show".to_owned()),
+        Some(RuleChange::Allow(_)) => ("Add this rule?", "+"),
+        Some(RuleChange::Deny(_)) => ("Deny this, whatever allows it?", "deny:"),
+        Some(RuleChange::Restore(_)) => ("Remove this rule of `deny`, for all that it covers?", "- deny:"),
+    };
+    let choices = changes.into_iter().map(|change| Choice {
+        lines: vec![format!("{sign} {}", change.rule().to_yaml())],
+        note: place_of(with_file, run),
+        job: Job::Change { change: Box::new(change), with_file },
+    });
+    Ok(Confirmation {
+        title: title.to_owned(),
+        run: run.report.run.clone(),
+        choices: choices.collect(),
+        chosen: 0,
+    })
 }
 
 fn place_of(with_file: bool, run: &Run) -> String {

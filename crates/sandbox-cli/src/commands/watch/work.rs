@@ -25,6 +25,7 @@ pub(super) async fn perform(
             let done = match &**change {
                 RuleChange::Allow(rule) => format!("allowed: {}", rule.to_yaml()),
                 RuleChange::Deny(rule) => format!("denied: {}", rule.to_yaml()),
+                RuleChange::Restore(rule) => format!("no longer denied: {}", rule.to_yaml()),
             };
             (Request::ChangeRule { change: change.clone() }, done)
         }
@@ -59,6 +60,9 @@ fn in_file(change: &RuleChange, root: &Path, environment: &Environment) -> Resul
         if changed.is_changed() { vec![format!("in {} too", changed.label)] } else { changed.lines(silent) };
     if changed.is_changed() {
         results.extend(changed.left.first().map(|place| format!("still denied there by {place}")));
+    }
+    if results.is_empty() {
+        results.push(format!("nothing to change in {}", changed.label));
     }
     results.extend(changed.remarks().texts());
     Ok(Some(results.join("; ")))
