@@ -45,9 +45,7 @@ impl Allowlist {
     /// The denial by the first rule of `deny` that covers `request`.
     #[must_use]
     pub fn denies(&self, request: &Request) -> Option<Denial> {
-        let index = self.denied_at(request)?;
-        let rule = self.denied().get(index)?;
-        Some(Denial::by_rule(named(rule, RuleKind::Deny, index, None), request))
+        Some(Denial::by_rule(self.denied_at(request)?, request.host()))
     }
 
     /// Each rule of `deny` with its position.

@@ -5,10 +5,8 @@
 
 use crate::host::HostName;
 use crate::host::InvalidHost;
-use crate::matched::Match;
 use crate::push_report::PushReport;
 use crate::reason::Reason;
-use crate::request::Request;
 use crate::target::PathRefusal;
 
 /// The reason why a request is refused, and the fix.
@@ -20,8 +18,8 @@ pub struct Denial {
     /// Where the message can name the policy file.
     file_at: Option<usize>,
     push: Option<Box<PushReport>>,
-    /// The rule of `deny` that matched.
-    rule: Option<Box<Match>>,
+    /// The index of the rule of `deny` that matched.
+    rule: Option<usize>,
 }
 
 impl Denial {
@@ -53,20 +51,18 @@ impl Denial {
         self.push.as_deref()
     }
 
-    /// The rule of `deny` that covers the request, if one does.
+    /// The index of the rule in [`Allowlist::denied`](crate::Allowlist::denied) that covers the
+    /// request, if one does.
     #[must_use]
-    pub fn rule(&self) -> Option<&Match> {
-        self.rule.as_deref()
+    pub fn denied_by(&self) -> Option<usize> {
+        self.rule
     }
 
-    /// A request that this rule of `deny` covers.
-    pub(crate) fn by_rule(rule: Match, request: &Request) -> Self {
-        let place = format!("{}[{}]", rule.kind.list(), rule.index);
-        let message = format!(
-            "a rule of `deny` forbids this request to {}: to allow it, remove `{place}`",
-            request.host()
-        );
-        Self { rule: Some(Box::new(rule)), ..Self::of_policy(Reason::Denied, message, "") }
+    /// A request to `host` that the rule of `deny` with this index covers.
+    pub(crate) fn by_rule(index: usize, host: &HostName) -> Self {
+        let message =
+            format!("a rule of `deny` forbids this request to {host}: to allow it, remove `deny[{index}]`",);
+        Self { rule: Some(index), ..Self::of_policy(Reason::Denied, message, "") }
     }
 
     /// The same denial, for a push.

@@ -133,6 +133,11 @@ impl RunRecord {
         (record.version == 1).then_some(record)
     }
 
+    /// Whether the folder of a run has a record, even if it cannot be read.
+    pub(crate) fn exists(folder: &Path) -> bool {
+        folder.join(NAME).symlink_metadata().is_ok()
+    }
+
     /// Writes it into the folder of its run.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), Failure> {
         let doing = || format!("write `{}`", folder.join(NAME).display());

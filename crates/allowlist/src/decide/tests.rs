@@ -295,8 +295,8 @@ fn deny_rule_is_tried_before_all_others() {
         ("GET", "github.com", "/org/other.git/info/refs?service=git-upload-pack", None),
     ] {
         let denied = decide(&policy, method, host, target).err();
-        let rule = denied.as_ref().and_then(Denial::rule).map(|rule| (rule.kind, rule.index));
-        assert_eq!(rule, expected.map(|index| (RuleKind::Deny, index)), "{method} {host}{target}");
+        let rule = denied.as_ref().and_then(Denial::denied_by);
+        assert_eq!(rule, expected, "{method} {host}{target}");
         let reason = denied.as_ref().map(Denial::reason);
         assert_eq!(reason, expected.map(|_| Reason::Denied), "{method} {host}{target}");
     }

@@ -19,7 +19,8 @@ pub(crate) struct ReportArgs {
     /// Run to report on [default: this project's newest]
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<String>,
-    /// Report on all runs of this project that began within this time, such as 7d or 12h
+    /// Report on all runs of this project, except those in work trees of their own, that began within
+    /// this time, such as 7d or 12h
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "run")]
     pub(crate) since: Option<Duration>,
     /// File to write [default: report.html in the folder of the run, or of the project's runs, in the

@@ -137,6 +137,11 @@ fn named(args: &RunsArg, places: &Places) -> Result<Vec<PathBuf>, Failure> {
     Ok(folders)
 }
 
+/// The cost that an agent reported, unless no amount of money looks like it.
+pub(in crate::commands) fn believable(cost: f64) -> Option<f64> {
+    (0.005..1e6).contains(&cost).then_some(cost)
+}
+
 impl RunReport {
     fn of_running(run: &Report) -> Self {
         Self {
@@ -193,7 +198,7 @@ impl RunReport {
 
     /// An agent reports it, and can report anything.
     pub(super) fn cost(&self) -> Option<f64> {
-        self.cost_usd.filter(|cost| (0.005..1e6).contains(cost))
+        self.cost_usd.and_then(believable)
     }
 
     pub(super) fn cost_text(&self) -> Option<String> {

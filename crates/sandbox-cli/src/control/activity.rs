@@ -6,6 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::printer::sanitize_name;
+
 /// The number of calls that are kept.
 const CALLS: usize = 16;
 /// The number of characters kept of a tool's name.
@@ -49,7 +51,8 @@ impl Activity {
             seen.tools.pop_front();
         }
         let number = seen.calls;
-        seen.tools.push_back(ToolCall { number, name: name.chars().take(NAME).collect(), line, at_ms });
+        let name = sanitize_name(&name.chars().take(NAME).collect::<String>());
+        seen.tools.push_back(ToolCall { number, name, line, at_ms });
         seen.calls += 1;
     }
 

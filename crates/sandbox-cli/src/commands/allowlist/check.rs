@@ -45,7 +45,8 @@ impl Verdict {
             Decision::NeedsBody(check) => (check.rule().cloned(), None, Some(check.condition())),
             Decision::Deny(denial) => {
                 let message = denial.message_naming(ALLOWLIST);
-                (denial.rule().cloned(), Some(denial.reason()), Some(message))
+                let rule = denial.denied_by().and_then(|at| policy.denied_places().nth(at));
+                (rule.map(|(rule, _)| rule), Some(denial.reason()), Some(message))
             }
         };
         Self {

@@ -212,17 +212,18 @@ impl Report {
         for name in named.filter(|_| request.decision != RequestOutcome::Blocked) {
             let credential = self.credentials.entry(name.to_owned()).or_default();
             credential.hosts.insert(request.host.clone());
-            credential.requests += count;
+            credential.requests = credential.requests.saturating_add(count);
         }
         if request.decision == RequestOutcome::Blocked {
             let refused = refused(&request);
             let fix = fix(policy, &refused);
-            self.refusals.entry(refused).or_insert(Refusal { count: 0, fix }).count += count;
+            let refusal = self.refusals.entry(refused).or_insert(Refusal { count: 0, fix });
+            refusal.count = refusal.count.saturating_add(count);
         }
         if self.requests.len() < MOST_REQUESTS {
             self.requests.push(Row { time, request });
         } else {
-            self.more_requests += count;
+            self.more_requests = self.more_requests.saturating_add(count);
         }
     }
 

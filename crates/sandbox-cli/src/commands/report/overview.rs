@@ -37,7 +37,7 @@ pub(super) struct Overview {
     pub(super) oldest: Option<String>,
     /// The most expensive first.
     pub(super) runs: Vec<RunRow>,
-    /// The most used first.
+    /// Those with the most permitted requests first.
     pub(super) hosts: Vec<HostRow>,
     pub(super) other_hosts: Host,
     /// The most frequent first.
@@ -94,8 +94,16 @@ impl Overview {
         let mut counts = Counts::new(policy);
         let (mut runs, mut problems) = (Vec::new(), Vec::new());
         // Image builds have another policy, and no record.
-        let ran = |folder: &&PathBuf| began(folder) >= Some(since) && RunRecord::read(folder).is_some();
-        for folder in folders.iter().rev().filter(ran) {
+        for folder in folders.iter().rev().filter(|folder| began(folder) >= Some(since)) {
+            match RunRecord::read(folder) {
+                Some(_) => {}
+                None if RunRecord::exists(folder) => {
+                    problems.push(format!("the record of run {} cannot be read", id_of(folder)));
+                    continue;
+                }
+                None => continue,
+            }
+
             let mut totals = Totals::default();
             let number = runs.len();
             let read = each_entry(&NetworkLog::new(folder), |entry| {

@@ -32,12 +32,13 @@ fn facts(overview: &Overview) -> Markup {
     html! {
         (list(&facts))
         p.note {
-            "Runs of this project that executed a program and began since " (overview.since) ". The newest "
+            "Runs of this project that executed a program and began since " (overview.since) "; not those in work trees of \
+             their own (--worktree, --each). The newest "
             (overview.kept) " runs are kept, including image builds"
             @if let Some(oldest) = &overview.oldest { "; the oldest of them began at " (oldest) }
             "."
         }
-        @for problem in &overview.problems { p.note { (shown(problem)) ". Its other requests are not counted." } }
+        @for problem in &overview.problems { p.note { (shown(problem)) ". What could not be read is not counted." } }
         @if unread > 0 { p.note { (unread) " entries of the logs have another version and are not counted." } }
     }
 }
@@ -67,7 +68,7 @@ fn runs(overview: &Overview) -> Markup {
         "Began",
         "#Cost",
         "#Tokens",
-        "#Requests",
+        "#Passed",
         "#Blocked",
         "#Sent",
         "#Received",
@@ -95,7 +96,7 @@ fn hosts(overview: &Overview) -> Markup {
         "Hosts",
         "No requests.",
         overview.hosts.is_empty(),
-        &table("Requests by host, the most used first", &columns, &rows),
+        &table("Requests by host, those with the most permitted requests first; at least", &columns, &rows),
     )
 }
 
@@ -114,9 +115,9 @@ fn refusals(overview: &Overview) -> Markup {
     let columns = ["Request", "Reason", "#Times", "#Runs", "To allow it"];
     section(
         "Blocked",
-        "Nothing was blocked.",
+        "No request was blocked.",
         overview.refusals.is_empty(),
-        &table("Blocked requests, the most frequent first", &columns, &rows),
+        &table("Blocked requests, the most frequent first; at least", &columns, &rows),
     )
 }
 
@@ -133,7 +134,12 @@ fn rules(overview: &Overview) -> Markup {
         }
         (table("Rules of the policy, the least used first", &["Rule", "#Requests"], &rows))
     };
-    section("Rules", "The project has no rules.", overview.rules.is_empty(), &inner)
+    section(
+        "Rules",
+        "The project has no allowlist file with rules; the default policy of an agent is not counted.",
+        overview.rules.is_empty(),
+        &inner,
+    )
 }
 
 fn section(title: &str, none: &str, is_empty: bool, inner: &Markup) -> Markup {

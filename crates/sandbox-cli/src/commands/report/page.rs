@@ -77,7 +77,7 @@ pub(super) fn document(title: &str, facts: &Markup, main: &Markup) -> String {
 }
 
 fn facts(report: &Report) -> Markup {
-    let count = |decision: fn(&Host) -> u64| report.hosts.values().map(decision).sum::<u64>();
+    let count = |decision: fn(&Host) -> u64| report.hosts.values().map(decision).fold(0, u64::saturating_add);
     let mut facts = vec![("Project", shown(&report.project))];
     if let Some(record) = &report.record {
         facts.push(("Command", shown(&record.command)));

@@ -33,7 +33,7 @@ pub(super) fn changes_to_deny(policy: &Allowlist, asked: &Asked) -> Result<Vec<R
 /// The rule of `deny` that covers the request.
 fn denied_by(policy: &Allowlist, asked: &Asked) -> Option<Rule> {
     match policy.judge(&asked.method, &asked.url) {
-        Decision::Deny(denial) => policy.denied().get(denial.rule()?.index).cloned(),
+        Decision::Deny(denial) => policy.denied().get(denial.denied_by()?).cloned(),
         Decision::Allow(_) | Decision::NeedsBody(_) => None,
     }
 }

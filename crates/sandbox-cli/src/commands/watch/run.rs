@@ -135,12 +135,12 @@ impl Totals {
     pub(in crate::commands) fn add(&mut self, entry: &LogEntry) {
         let count = entry.repeated.max(1);
         if entry.blocked() {
-            self.blocked += count;
+            self.blocked = self.blocked.saturating_add(count);
         }
         match &entry.event {
             Event::Request(request) => {
                 if request.decision != RequestOutcome::Blocked {
-                    self.requests += count;
+                    self.requests = self.requests.saturating_add(count);
                 }
                 self.bytes_up = self.bytes_up.saturating_add(request.bytes_up);
                 self.bytes_down = self.bytes_down.saturating_add(request.bytes_down);

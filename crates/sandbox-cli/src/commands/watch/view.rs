@@ -20,7 +20,7 @@ use super::state::{Over, State};
 use super::style::{BAD, CARE, FAINT, GOOD, KEY, PLAIN, SELECTED, STRONG, put};
 use super::text::{amount, cut, fitted, fitted_right, time_of_day, wrapped};
 use crate::commands::allowlist::ALLOWLIST;
-use crate::commands::runs::age_text;
+use crate::commands::runs::{age_text, believable};
 
 /// Smaller screens show nothing useful.
 const COLUMNS: u16 = 50;
@@ -210,7 +210,8 @@ fn summary(state: &State, run: &Run) -> Vec<Span<'static>> {
         || "-".to_owned(),
         |tokens| format!("{} in {} out", amount(tokens.input), amount(tokens.output)),
     );
-    let cost = run.cost.or(run.report.cost).map_or_else(|| "-".to_owned(), |cost| format!("${cost:.2}"));
+    let cost = run.cost.or(run.report.cost).and_then(believable);
+    let cost = cost.map_or_else(|| "-".to_owned(), |cost| format!("${cost:.2}"));
     let blocked = if totals.blocked > 0 { BAD } else { FAINT };
     let mut spans = vec![
         Span::styled("Requests", STRONG),

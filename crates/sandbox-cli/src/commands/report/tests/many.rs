@@ -148,7 +148,7 @@ fn rules_are_counted_by_the_current_policy_and_unused_ones_come_first() {
     );
     let row = "<code>preset github</code></th><td class=\"number\">unused</td>";
     assert!(page(&overview).contains(row), "{}", page(&overview));
-    assert!(page(&overview_of(logs.path(), "")).contains("The project has no rules."));
+    assert!(page(&overview_of(logs.path(), "")).contains("no allowlist file with rules"));
 }
 
 #[test]
@@ -183,10 +183,24 @@ fn unreadable_log_is_a_problem_that_names_it_and_the_others_count() {
     fs::write(&newer, format!("{{\"v\":2}}\n\u{1b}[31mnonsense\n{lines}")).unwrap();
     let overview = overview_of(logs.path(), "");
     assert!(matches!(&overview.problems[..], [problem] if problem.contains(unreadable.to_str().unwrap())));
+    // A record that is damaged counts as one too; a damaged count is the largest.
+    let damaged = run(logs.path(), 8, None, &[allowed("b.test", "/")]);
+    fs::write(damaged.join("run.json"), "{").unwrap();
+    let log = run(logs.path(), 9, None, &[blocked("c.test", "/"), blocked("c.test", "/")]).join(LOG);
+    let most = format!("{{\"repeated\":{},", u64::MAX);
+    fs::write(&log, fs::read_to_string(&log).unwrap().replace('{', &most)).unwrap();
+    let damaged = overview_of(logs.path(), "");
+    assert!(
+        damaged.problems.iter().any(|problem| problem.contains("20260208T120000")),
+        "{:?}",
+        damaged.problems
+    );
+    let counts = [("a.test", 1, 0, 1), ("c.test", 0, u64::MAX, 1)];
+    assert_eq!((hosts(&damaged), damaged.runs.len()), (counts.to_vec(), 3));
     assert_eq!((hosts(&overview), overview.runs.len()), (vec![("a.test", 1, 0, 1)], 2));
     let page = page(&overview);
     assert!(
-        page.contains("Its other requests are not counted") && page.contains("2 entries of the logs"),
+        page.contains("What could not be read is not counted") && page.contains("2 entries of the logs"),
         "{page}"
     );
 }
@@ -217,7 +231,7 @@ fn project_without_runs_in_the_period_has_an_empty_report() {
     let logs = tempfile::tempdir().unwrap();
     run(logs.path(), 1, None, &[allowed("a.test", "/")]);
     let page = page(&overview_of(logs.path(), "domains: [a.test]"));
-    for text in ["No runs.", "No requests.", "Nothing was blocked.", "domains[0]: a.test", "unused"] {
+    for text in ["No runs.", "No requests.", "No request was blocked.", "domains[0]: a.test", "unused"] {
         assert!(page.contains(text), "{text}: {page}");
     }
 }
