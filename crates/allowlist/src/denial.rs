@@ -61,7 +61,7 @@ impl Denial {
     /// A request to `host` that the rule of `deny` with this index covers.
     pub(crate) fn by_rule(index: usize, host: &HostName) -> Self {
         let message =
-            format!("a rule of `deny` forbids this request to {host}: to allow it, remove `deny[{index}]`",);
+            format!("a rule of `deny` forbids this request to {host}: to allow it, remove `deny[{index}]`");
         Self { rule: Some(index), ..Self::of_policy(Reason::Denied, message, "") }
     }
 
