@@ -86,11 +86,6 @@ impl HostPattern {
         self.pattern.is_exact()
     }
 
-    /// Whether it has wildcards and its text may match an address.
-    pub(crate) fn may_be_address(&self) -> bool {
-        !self.is_exact() && !self.pattern.literal_suffix().contains(|c: char| c.is_ascii_alphabetic())
-    }
-
     pub(crate) fn pattern(&self) -> &Pattern {
         &self.pattern
     }

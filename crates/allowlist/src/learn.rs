@@ -20,6 +20,7 @@ use crate::preset::Preset;
 use crate::request::Request;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
+use crate::rule_overlap::hosts_may_meet;
 use crate::url::AbsoluteUrl;
 
 pub use doubt::Doubt;
@@ -194,8 +195,8 @@ impl Allowlist {
             let paths = if reads && !is_narrow { &mut host.read } else { &mut host.exact };
             let path = paths.entry(request.target().for_matching().to_owned()).or_default();
             path.methods.insert(request.method().as_str().to_ascii_uppercase());
-            path.requests += asked.count;
-            path.blocked += if asked.blocked { asked.count } else { 0 };
+            path.requests = path.requests.saturating_add(asked.count);
+            path.blocked = path.blocked.saturating_add(if asked.blocked { asked.count } else { 0 });
         }
         learnt.rules = hosts.into_iter().flat_map(|(host, paths)| paths.rules(&host, most)).collect();
         learnt
@@ -217,16 +218,17 @@ impl Allowlist {
             };
             let paths: BTreeSet<_> = by_preset.iter().map(|(_, request)| path(request)).collect();
             let paths = paths.len();
-            let is_narrow = |request: &Request| {
-                narrow.iter().any(|pattern| pattern.matches(request.host()))
-                    && !self.vendor_tools().concerns(request.host())
-            };
-            if paths < OF_PRESET || by_preset.iter().any(|(_, request)| is_narrow(request)) {
+            // A preset can name more hosts than the requests.
+            let is_narrow = |rule: &Rule| narrow.iter().any(|scope| hosts_may_meet(scope, rule.host()));
+            let is_of_model =
+                by_preset.iter().all(|(_, request)| self.vendor_tools().concerns(request.host()));
+            if paths < OF_PRESET || !is_of_model && preset.rules().iter().any(is_narrow) {
                 lacking.extend(by_preset);
                 continue;
             }
             let count = |of: fn(&Asked) -> bool| {
-                by_preset.iter().filter(|(asked, _)| of(asked)).map(|(asked, _)| asked.count).sum()
+                let counts = by_preset.iter().filter(|(asked, _)| of(asked)).map(|(asked, _)| asked.count);
+                counts.fold(0, u64::saturating_add)
             };
             taken.push(LearntPreset {
                 preset,

@@ -247,11 +247,10 @@ fn host_breadth(host: &HostPattern, whole: bool) -> Option<String> {
 /// A rule of `deny` that does not match as intended, so that nothing is denied.
 fn deny_pitfall(rule: &Rule) -> impl Iterator<Item = String> {
     let url = rule.as_url();
-    let is_encoded = |rule: &&UrlRule| rule.path().as_str().contains('%');
-    url.filter(|rule| !is_encoded(rule))
-        .and_then(path_pitfall)
-        .into_iter()
-        .chain(url.and_then(method_pitfall))
+    // Escapes and a final `/` mean the same without.
+    let is_plain = |rule: &&UrlRule| rule.path().plain().is_none();
+    let path = url.filter(is_plain).and_then(path_pitfall);
+    path.into_iter().chain(url.and_then(method_pitfall))
 }
 
 fn looks_like_address(text: &str) -> bool {
@@ -384,8 +383,8 @@ mod tests {
         // Without the entry with `git`, other pushes to the host would be allowed.
         check("url_prefixes: [{host: a.b, path: /me/app, git: {}}]\ndeny: [{host: a.b, path: '/me/*'}]", &[]);
         check(
-            "domains: [c.d]\ndeny: [{host: a.b, path: /x/}, {host: a.b, methods: [GTE]}]",
-            &["`/x/*`", "GTE is not a registered HTTP method"],
+            "domains: [c.d]\ndeny: [{host: a.b, path: /x/}, {host: a.b, path: '/x?a=*'}, {host: a.b, methods: [GTE]}]",
+            &["`[?]`", "GTE is not a registered HTTP method"],
         );
     }
 

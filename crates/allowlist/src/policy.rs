@@ -95,14 +95,11 @@ impl Allowlist {
         self.with_own_rules(own.chain(rules).collect())
     }
 
-    /// The same policy, which allows what `rule` covers: without the rules of `deny` that it covers,
-    /// and with it, unless another rule covers it. A rule of `deny` that only overlaps with it stays.
+    /// The same policy, which allows what `rule` covers: without it in `deny`, and with it, unless
+    /// another rule covers it. Other rules of `deny` stay.
     #[must_use]
     pub fn allowing(self, rule: &Rule) -> Self {
-        // In `deny`, wildcards cover addresses too.
-        let covers =
-            |denied: &Rule| rule == denied || (rule.covers(denied) && !denied.host().may_be_address());
-        let kept = self.denied().iter().filter(|denied| !covers(denied)).cloned().collect();
+        let kept = self.denied().iter().filter(|denied| *denied != rule).cloned().collect();
         let policy = self.with_denied(kept);
         if policy.rules.iter().any(|known| known.covers(rule)) {
             policy
@@ -112,16 +109,15 @@ impl Allowlist {
     }
 
     /// The same policy, which denies what `rule` covers, whatever allows it: other rules, presets, or
-    /// an open shield. Rules of `deny` that it covers are gone. A rule for repositories denies all that
-    /// begins with its path. See [`denied`](Self::denied) for what a rule matches.
+    /// an open shield. A rule for repositories denies all that begins with its path. See
+    /// [`denied`](Self::denied) for what a rule matches.
     #[must_use]
     pub fn denying(self, rule: &Rule) -> Self {
         let rule = rule.clone().for_denial();
-        if self.denied().iter().any(|known| known.covers(&rule)) {
+        if self.denied().contains(&rule) {
             return self;
         }
-        let others = self.denied().iter().filter(|known| !rule.covers(known));
-        let denied = others.cloned().chain([rule.clone()]).collect();
+        let denied = self.denied().iter().cloned().chain([rule]).collect();
         self.with_denied(denied)
     }
 

@@ -118,7 +118,8 @@ impl Target {
             let plain = without_parameters(&path);
             let file = plain.strip_suffix('/').unwrap_or(&plain).to_owned();
             let joined = joined(&path);
-            for path in [path, joined, plain, file] {
+            let whole = joined.strip_suffix('/').unwrap_or(&joined).to_owned();
+            for path in [path, joined, whole, plain, file] {
                 for reading in [format!("{path}{query}"), path] {
                     // Most are the same, and each is matched with every rule.
                     readings.retain(|known| *known != reading);

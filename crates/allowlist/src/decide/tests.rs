@@ -350,6 +350,7 @@ deny: [{host: web.example, path: '/web/http://evil*'}, {host: web.example, path:
         ("GET", "web.example", "/f?filter[name]=x", true),
         ("GET", "web.example", "/f?filtern=x", false),
         ("GET", "web.example", "//x;action=delete", true),
+        ("GET", "web.example", "/x;action=delete/", true),
         ("GET", "web.example", "/folder", true),
         ("DELETE", "203.0.113.5", "/x", true),
         ("GET", "203.0.113.5", "/x", false),

@@ -88,8 +88,13 @@ fn preset_takes_the_place_of_rules_for_two_paths() {
     let policy = Allowlist::default();
     let narrow = [HostPattern::new("api.github.com").unwrap()];
     let two = ["GET https://api.github.com/repos/o/r", "GET https://api.github.com/repos/o/s"];
-    let presets = |narrow: &[HostPattern]| policy.learn(two.map(asked), narrow).presets.len();
-    assert_eq!((presets(&narrow), presets(&[])), (0, 1), "it gets credentials");
+    let clones = ["GET https://github.com/o/r", "GET https://github.com/o/s"]
+        .map(|url| format!("{url}/info/refs?service=git-upload-pack"));
+    let clones = [clones[0].as_str(), clones[1].as_str()];
+    for requests in [two, clones] {
+        let presets = |narrow: &[HostPattern]| policy.learn(requests.map(asked), narrow).presets.len();
+        assert_eq!((presets(&narrow), presets(&[])), (0, 1), "a host of it gets credentials");
+    }
     let denied = learn("deny: [api.anthropic.com]", &turn);
     assert_eq!((denied.presets.len(), denied.left_out.len()), (0, 3));
 }

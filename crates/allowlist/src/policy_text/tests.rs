@@ -31,8 +31,12 @@ fn allowed_and_denied_rules_change_both_lists() {
     for (text, rule, expected) in [
         ("", "a.b", "deny:\n  - a.b\n"),
         ("deny: [x.y]\n", "GET a.b/c", "deny: [x.y, {host: a.b, path: /c, methods: [GET]}]\n"),
-        ("deny: [a.b]\n", "a.b/c", "deny: [a.b]\n"),
-        ("deny: [{host: a.b, path: /c}, x.y]\n", "a.b", "deny: [x.y, a.b]\n"),
+        ("deny: [a.b]\n", "a.b", "deny: [a.b]\n"),
+        (
+            "deny: [{host: a.b, path: /c/}]\n",
+            "a.b/c/*",
+            "deny: [{host: a.b, path: /c/}, {host: a.b, path: \"/c/*\"}]\n",
+        ),
         ("domains: ['*.b', a.b]\n", "a.b", "domains: ['*.b', a.b]\ndeny:\n  - a.b\n"),
     ] {
         assert_eq!(denying(text, rule), expected, "{text}");
@@ -40,7 +44,17 @@ fn allowed_and_denied_rules_change_both_lists() {
     for (text, rule, expected) in [
         ("deny: [a.b, x.y]\n", "a.b", "deny: [x.y]\ndomains:\n  - a.b\n"),
         ("deny: [a.b/c]\n".replace("a.b/c", "'*.b'").as_str(), "a.b", "deny: ['*.b']\ndomains:\n  - a.b\n"),
-        ("deny:\n  - {host: a.b, path: /c}\ndomains: ['*.b']\n", "a.b/c*", "deny: []\ndomains: ['*.b']\n"),
+        (
+            "deny:\n  - {host: a.b, path: /c}\ndomains: ['*.b']\n",
+            "a.b",
+            "deny:\n  - {host: a.b, path: /c}\ndomains: ['*.b']\n",
+        ),
+        // The rule of `deny` forbids more than this.
+        (
+            "deny: [{host: a.b, path: /c, methods: [GET]}]\ndomains: [a.b]\n",
+            "a.b/c",
+            "deny: [{host: a.b, path: /c, methods: [GET]}]\ndomains: [a.b]\n",
+        ),
         // An allowing wildcard covers no addresses, one of `deny` does.
         ("deny: ['10.0.0.*']\n", "*", "deny: ['10.0.0.*']\ndomains:\n  - \"*\"\n"),
     ] {

@@ -26,7 +26,7 @@ pub(crate) enum AllowlistCommand {
     Packages(PackagesArgs),
     /// Show which requests of past runs another allowlist would judge differently
     Simulate(SimulateArgs),
-    /// Add a rule to the allowlist, and remove the `deny` rules that it covers
+    /// Add a rule to the allowlist, and remove it from `deny`
     Allow(EditArgs),
     /// Add a `deny` rule to the allowlist, which wins over all others
     Deny(EditArgs),
@@ -115,8 +115,8 @@ Derives the smallest rules that allow the runs' recorded requests, with or witho
 network access is needed. Many paths in one folder become one rule, unless --exact; with --host, all \
 paths of a host do. Such a rule names this step and the number of paths, and allows only GET and \
 HEAD: requests with a body, hosts that get credentials and APIs of models keep their exact paths. \
-A preset that allows two of the paths takes the place of rules, unless --exact or the host gets \
-credentials. \
+A preset that allows two of the paths takes the place of rules, unless --exact or one of its \
+hosts gets credentials. \
 Review blocked requests before you agree. Hosts whose names look generated or imitate a known host, \
 and unusual numbers of new hosts, are listed but get no rules, except with --with. No rules are \
 derived for IP addresses that did not answer, metadata services, pushes, and requests that were \

@@ -225,7 +225,8 @@ impl Project {
         let changed = file.text().with_change(change).map_err(|error| Failure::new(error.to_string()))?;
         let (before, after) = (file.policy(), changed.policy());
         // A new file's first rules are not in force yet.
-        let remarks = if after == before && !file.is_new() {
+        let is_needless = !file.is_new() || matches!(change, RuleChange::Restore(_));
+        let remarks = if after == before && is_needless {
             Remarks::default()
         } else {
             self.replace_policy(&file, &changed)?

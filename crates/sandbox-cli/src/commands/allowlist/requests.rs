@@ -101,7 +101,7 @@ impl Requests {
         let key = (method.clone(), url.clone(), reason.map(BlockReason::as_str));
         let place = *self.places.entry(key).or_insert(self.logged.len());
         if let Some(logged) = self.logged.get_mut(place) {
-            logged.asked.count += count;
+            logged.asked.count = logged.asked.count.saturating_add(count);
             logged.asked.answered |= answered;
         } else {
             let asked = Asked { method: method.clone(), url, count, blocked, answered };
