@@ -20,7 +20,8 @@ async fn allowlist_check_and_lint_report_verdicts_and_exit_codes() {
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert_eq!(
         allowed.stdout,
-        "allowed GET https://open.test/x by domains[0]: open.test\nallowed GET https://api.test/v1/x by url_prefixes[0]: api.test/v1/*\n"
+        "allowed GET https://open.test/x by .sandbox/network-allowlist.yaml:1:11 domains[0]: open.test\n\
+         allowed GET https://api.test/v1/x by .sandbox/network-allowlist.yaml:2:16 url_prefixes[0]: api.test/v1/*\n"
     );
     let blocked = check(&["--method", "POST", "--output", "json", "https://api.test/v1/x"]);
     assert_eq!(blocked.code, Some(1));
