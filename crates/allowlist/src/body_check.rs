@@ -15,10 +15,24 @@ use crate::vendor_tools::VendorTool;
 ///
 /// It is called repeatedly with the body received so far, and examines each byte once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BodyCheck(Check);
+pub struct BodyCheck {
+    /// The policy's own, then those of outer policies: all must allow the body.
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    check: Check,
+    /// The document of an outer policy.
+    document: Option<String>,
+    /// The result, while other parts need more of the body.
+    admitted: Option<Admitted>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Check {
+    /// The head suffices.
+    Nothing(Match),
     /// The refs that a push updates, and the rules that may allow it.
     Push(PushCheck, Vec<Match>),
     /// The tools that a model's vendor would run.
@@ -53,37 +67,70 @@ impl BodyCheck {
     /// allows some refs.
     pub(crate) fn by_rules<'a>(rules: impl Iterator<Item = (Match, &'a Rule)>, request: &Request) -> Self {
         let (matches, rules) = rules.filter_map(|(at, rule)| Some((at, rule.git()?.clone()))).unzip();
-        Self(Check::Push(PushCheck::new(rules, request.host().to_string()), matches))
+        Self::new(Check::Push(PushCheck::new(rules, request.host().to_string()), matches))
     }
 
     pub(crate) fn vendor(check: VendorCheck, rule: Match) -> Self {
-        Self(Check::Vendor(Box::new(check), rule))
+        Self::new(Check::Vendor(Box::new(check), rule))
+    }
+
+    /// The check of a request whose head suffices.
+    pub(crate) fn allowed(rule: Match) -> Self {
+        Self::new(Check::Nothing(rule))
+    }
+
+    fn new(check: Check) -> Self {
+        Self { parts: vec![Part { check, document: None, admitted: None }] }
+    }
+
+    /// The same check, of an outer policy.
+    pub(crate) fn outside(mut self, document: &str) -> Self {
+        for part in &mut self.parts {
+            part.document.get_or_insert_with(|| document.to_owned());
+        }
+        self
+    }
+
+    /// The same check, and those of outer policies.
+    pub(crate) fn and(mut self, outer: Vec<Self>) -> Self {
+        self.parts.extend(outer.into_iter().flat_map(|outer| outer.parts));
+        self
     }
 
     /// Maximum number of bytes of the body that the decision needs.
     #[must_use]
     pub fn limit(&self) -> usize {
-        match &self.0 {
+        let limits = self.parts.iter().map(|part| match &part.check {
+            Check::Nothing(_) => 0,
             Check::Push(..) => LIMIT,
             Check::Vendor(..) => BODY_LIMIT,
-        }
+        });
+        limits.max().unwrap_or_default()
     }
 
     /// The condition of the decision, as in "allowed, if …".
     #[must_use]
     pub fn condition(&self) -> String {
-        match &self.0 {
-            Check::Push(check, _) => check.condition(),
-            Check::Vendor(check, _) => check.condition(),
-        }
+        let conditions = self.parts.iter().filter_map(|part| {
+            let condition = match &part.check {
+                Check::Nothing(_) => return None,
+                Check::Push(check, _) => check.condition(),
+                Check::Vendor(check, _) => check.condition(),
+            };
+            Some(match &part.document {
+                Some(document) => format!("{condition} (by {document})"),
+                None => condition,
+            })
+        });
+        conditions.collect::<Vec<_>>().join(", and ")
     }
 
     /// The rule that allows the request if the body does; the first of several.
     #[must_use]
     pub fn rule(&self) -> Option<&Match> {
-        match &self.0 {
+        match &self.parts.first()?.check {
             Check::Push(_, rules) => rules.first(),
-            Check::Vendor(_, rule) => Some(rule),
+            Check::Nothing(rule) | Check::Vendor(_, rule) => Some(rule),
         }
     }
 
@@ -94,21 +141,60 @@ impl BodyCheck {
     ///
     /// A denial of the body's content, or of an unreadable or too long body.
     pub fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Step, Denial> {
-        match &mut self.0 {
-            Check::Push(check, rules) => {
-                let Some((position, fast_forwards)) = check.advance(so_far, ended)? else {
-                    return Ok(Step::More);
-                };
-                let Some(rule) = rules.get(position).cloned() else {
-                    return Err(Denial::body("no rule allows it", "ask the operator"));
-                };
-                Ok(Step::Allow(Admitted { rule, body: None, removed: Vec::new(), fast_forwards }))
+        let mut replaced = None;
+        for part in &mut self.parts {
+            if part.admitted.is_none() {
+                // Only a complete body is replaced.
+                let body = replaced.as_deref().unwrap_or(so_far);
+                part.admitted = part.check.advance(body, ended).map_err(|denial| match &part.document {
+                    Some(document) => denial.outside(document),
+                    None => denial,
+                })?;
             }
-            Check::Vendor(..) if !ended => Ok(Step::More),
-            Check::Vendor(check, rule) => {
-                let (body, removed) = check.decide(so_far)?;
-                Ok(Step::Allow(Admitted { rule: rule.clone(), body, removed, fast_forwards: None }))
+            match &part.admitted {
+                Some(admitted) => replaced = admitted.body.clone().or(replaced),
+                None => return Ok(Step::More),
             }
         }
+        let admitted = self.parts.iter_mut().filter_map(|part| part.admitted.take());
+        Ok(admitted.reduce(Admitted::and).map_or(Step::More, Step::Allow))
+    }
+}
+
+impl Check {
+    fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Option<Admitted>, Denial> {
+        let (rule, body, removed, fast_forwards) = match self {
+            Self::Nothing(rule) => (rule, None, Vec::new(), None),
+            Self::Push(check, rules) => {
+                let Some((position, fast_forwards)) = check.advance(so_far, ended)? else {
+                    return Ok(None);
+                };
+                let Some(rule) = rules.get_mut(position) else {
+                    return Err(Denial::body("no rule allows it", "ask the operator"));
+                };
+                (rule, None, Vec::new(), fast_forwards)
+            }
+            Self::Vendor(..) if !ended => return Ok(None),
+            Self::Vendor(check, rule) => {
+                let (body, removed) = check.decide(so_far)?;
+                (rule, body, removed, None)
+            }
+        };
+        Ok(Some(Admitted { rule: rule.clone(), body, removed, fast_forwards }))
+    }
+}
+
+impl Admitted {
+    /// What remains allowed after a check of an outer policy.
+    fn and(mut self, outer: Self) -> Self {
+        self.body = outer.body.or(self.body);
+        self.removed.extend(outer.removed);
+        self.removed.sort_unstable();
+        self.removed.dedup();
+        self.fast_forwards = match (self.fast_forwards, outer.fast_forwards) {
+            (Some(own), Some(outer)) => Some(own.and(outer)),
+            (own, outer) => own.or(outer),
+        };
+        self
     }
 }

@@ -29,6 +29,18 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// The lower limit of each kind.
+    pub(crate) fn lowest(self, other: Self) -> Self {
+        let lower = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        Self {
+            requests: lower(self.requests, other.requests),
+            sent: lower(self.sent, other.sent),
+            received: lower(self.received, other.received),
+            input_tokens: lower(self.input_tokens, other.input_tokens),
+            output_tokens: lower(self.output_tokens, other.output_tokens),
+        }
+    }
+
     /// Whether responses must be read for reported tokens.
     #[must_use]
     pub fn bounds_tokens(&self) -> bool {

@@ -17,10 +17,29 @@ use crate::vendor::query_has_key;
 
 impl Allowlist {
     /// Finds the first rule that allows `request`, or reports which rules come nearest. Nothing is
-    /// allowed that a rule of `deny` covers.
+    /// allowed that a rule of `deny` covers or an outer policy refuses.
     ///
     /// On a host with rules for repositories, only these allow a push.
     pub fn decide(&self, request: &Request) -> Decision {
+        let mut checks = Vec::new();
+        for outer in self.outer() {
+            match outer.policy.decide(request) {
+                Decision::Allow(_) => {}
+                Decision::NeedsBody(check) => checks.push(check.outside(&outer.document)),
+                Decision::Deny(denial) => return Decision::Deny(denial.outside(&outer.document)),
+            }
+        }
+        match self.decide_alone(request) {
+            Decision::Allow(rule) if !checks.is_empty() => {
+                Decision::NeedsBody(BodyCheck::allowed(rule).and(checks))
+            }
+            Decision::NeedsBody(check) => Decision::NeedsBody(check.and(checks)),
+            decision => decision,
+        }
+    }
+
+    /// The same without the outer policies.
+    fn decide_alone(&self, request: &Request) -> Decision {
         if let Some(denial) = self.denies(request) {
             return Decision::Deny(denial);
         }
@@ -75,13 +94,15 @@ impl Allowlist {
     }
 
     /// Whether the rules alone decide about `request`, even while the rest of the web is open:
-    /// requests that a rule of `deny` covers, pushes to a host with rules for repositories, and requests to a vendor's model if a rule
-    /// names its host.
+    /// requests that a rule of `deny` covers or an outer policy does not allow by their heads alone,
+    /// pushes to a host with rules for repositories, and requests to a vendor's model if a rule names
+    /// its host.
     #[must_use]
     pub fn stays_judged(&self, request: &Request) -> bool {
         let host = request.host();
         let is_named = || self.rules().iter().any(|rule| rule.host().matches(host));
         self.denies(request).is_some()
+            || self.outer().iter().any(|outer| !outer.policy.decide(request).is_allowed())
             || self.is_push(request)
             || (self.vendor_tools().concerns(host) && is_named())
     }

@@ -20,6 +20,8 @@ pub struct Denial {
     push: Option<Box<PushReport>>,
     /// The index of the rule of `deny` that matched.
     rule: Option<usize>,
+    /// The document of the outer policy that refuses the request.
+    document: Option<String>,
 }
 
 impl Denial {
@@ -58,11 +60,28 @@ impl Denial {
         self.rule
     }
 
+    /// The document of the outer policy that refuses the request, if one does. See
+    /// [`Allowlist::within`](crate::Allowlist::within).
+    #[must_use]
+    pub fn document(&self) -> Option<&str> {
+        self.document.as_deref()
+    }
+
     /// A request to `host` that the rule of `deny` with this index covers.
     pub(crate) fn by_rule(index: usize, host: &HostName) -> Self {
         let message =
             format!("a rule of `deny` forbids this request to {host}: to allow it, remove `deny[{index}]`");
         Self { rule: Some(index), ..Self::of_policy(Reason::Denied, message, "") }
+    }
+
+    /// The same denial, by an outer policy: only a change of its document can fix it.
+    pub(crate) fn outside(self, document: &str) -> Self {
+        if !self.reason.is_the_operators() || self.document.is_some() {
+            return self;
+        }
+        let message = format!("refused by {document}: {}", self.message_naming(document));
+        let document = Some(document.to_owned());
+        Self { push: self.push, document, ..Self::new(Reason::OuterPolicy, message) }
     }
 
     /// The same denial, for a push.
@@ -71,13 +90,13 @@ impl Denial {
     }
 
     fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), file_at: None, push: None, rule: None }
+        Self { reason, message: message.into(), file_at: None, push: None, rule: None, document: None }
     }
 
     /// A denial that a change of the policy can fix: between `before` and `after` the message can
     /// name the file.
     pub(crate) fn of_policy(reason: Reason, before: String, after: &str) -> Self {
-        Self { reason, file_at: Some(before.len()), message: before + after, push: None, rule: None }
+        Self { file_at: Some(before.len()), ..Self::new(reason, before + after) }
     }
 
     /// A TLS connection without a host name.

@@ -133,6 +133,8 @@ pub enum LeftOut {
     NeverAllowed,
     /// Its host is an address that did not answer, or a metadata service.
     Address,
+    /// An outer policy refuses it.
+    OuterPolicy,
     /// A rule of `deny` forbids it.
     Denied,
     /// It may be a push, which needs a `git` entry with the refs that it may update.
@@ -149,6 +151,7 @@ impl LeftOut {
         match self {
             Self::NeverAllowed => "no rule can allow it",
             Self::Address => "an address or a metadata service",
+            Self::OuterPolicy => "a policy outside of this one refuses it",
             Self::Denied => "a rule of `deny` forbids it",
             Self::Push => "it may be a push: write a `git` entry",
             Self::OtherReason => "refused for another reason than the lack of a rule",
@@ -261,6 +264,9 @@ impl Allowlist {
         let host = request.host();
         if (host.is_ipv4().is_some() && !answered) || is_metadata(host.as_str()) {
             return Err(LeftOut::Address);
+        }
+        if self.refused_outside(request).is_some() {
+            return Err(LeftOut::OuterPolicy);
         }
         if self.denies(request).is_some() {
             return Err(LeftOut::Denied);

@@ -8,6 +8,7 @@ use serde::ser::SerializeStruct;
 use crate::budget::Budget;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
+use crate::outer::OuterPolicy;
 use crate::path_pattern::PathPattern;
 use crate::preset::Preset;
 use crate::request::Request;
@@ -19,8 +20,8 @@ use crate::vendor_tools::VendorTools;
 /// The hosts and paths that may be reached. The default is empty and allows nothing.
 ///
 /// Serialized as `{"presets": […], "deny": […], "domains": […], "url_prefixes": [{"host", "path", "methods",
-/// "git"}], "vendor_tools": {…}, "budget": {…}}`; deserializing validates as strictly as
-/// [`Allowlist::from_json`].
+/// "git"}], "vendor_tools": {…}, "budget": {…}, "within": [{"document", "policy"}]}`; deserializing
+/// validates as strictly as [`Allowlist::from_json`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
     /// The policy's own rules in the order of their kinds, then those of the presets. These allow
@@ -40,6 +41,7 @@ struct Apart {
     plain: Vec<Option<PathPattern>>,
     vendor_tools: VendorTools,
     budget: Budget,
+    outer: Vec<OuterPolicy>,
 }
 
 /// A change of what one rule covers.
@@ -186,10 +188,18 @@ impl Allowlist {
         self
     }
 
-    /// The limits on one execution's use of allowed hosts.
-    #[must_use]
-    pub fn budget(&self) -> &Budget {
+    pub(crate) fn own_budget(&self) -> &Budget {
         &self.apart.budget
+    }
+
+    /// The policies outside of this one. See [`within`](Self::within).
+    #[must_use]
+    pub fn outer(&self) -> &[OuterPolicy] {
+        &self.apart.outer
+    }
+
+    pub(crate) fn outer_mut(&mut self) -> &mut Vec<OuterPolicy> {
+        &mut self.apart.outer
     }
 
     /// The rules in the order of evaluation: those for whole hosts first, those of presets last.
@@ -224,6 +234,7 @@ impl Allowlist {
     pub fn judges_bodies_of(&self, host: &HostName) -> bool {
         self.judges_bodies && self.own_url_rules_for(host).any(UrlRule::judges_bodies)
             || self.apart.vendor_tools.concerns(host)
+            || self.outer().iter().any(|outer| outer.policy.judges_bodies_of(host))
     }
 
     fn own_url_rules_for(&self, host: &HostName) -> impl Iterator<Item = &UrlRule> {
@@ -251,10 +262,11 @@ impl Allowlist {
         self.apart.denied.iter().filter(|rule| rule.denies_host(host))
     }
 
-    /// Whether only some paths of `host` are denied.
+    /// Whether only some paths of `host` are denied, or refused by an outer policy.
     #[must_use]
     pub fn denies_paths_of(&self, host: &HostName) -> bool {
         self.denied_for(host).filter_map(Rule::as_url).any(|rule| !rule.path().covers_every_path())
+            || self.outer().iter().any(|outer| outer.policy.has_path_rules_for(host))
     }
 
     pub(crate) fn domains(&self) -> impl Iterator<Item = &HostPattern> {
@@ -275,6 +287,7 @@ impl Allowlist {
         self.url_rules().any(|rule| !rule.allows_every_request() && rule.host().matches(host))
             || self.denied_for(host).any(|rule| rule.as_url().is_some())
             || self.apart.vendor_tools.concerns(host)
+            || self.outer().iter().any(|outer| outer.policy.has_method_rules_for(host))
     }
 
     /// Whether only some paths of `host` are allowed, or some are judged separately, so that
@@ -296,7 +309,8 @@ impl Serialize for Allowlist {
         let has_budget = self.apart.budget != Budget::default();
         let has_presets = !self.apart.presets.is_empty();
         let has_denied = !self.apart.denied.is_empty();
-        let more = [has_presets, has_denied, has_vendor_tools, has_budget];
+        let has_outer = !self.apart.outer.is_empty();
+        let more = [has_presets, has_denied, has_vendor_tools, has_budget, has_outer];
         let fields = 2 + more.into_iter().filter(|has| *has).count();
         let mut lists = serializer.serialize_struct("Allowlist", fields)?;
         if has_presets {
@@ -313,6 +327,9 @@ impl Serialize for Allowlist {
         }
         if has_budget {
             lists.serialize_field("budget", &self.apart.budget)?;
+        }
+        if has_outer {
+            lists.serialize_field("within", &self.apart.outer)?;
         }
         lists.end()
     }

@@ -22,6 +22,8 @@ pub enum Reason {
     MethodForbidden,
     /// The path is ambiguous.
     Path,
+    /// An outer policy refuses it.
+    OuterPolicy,
     /// A rule of `deny` covers it.
     Denied,
     /// Host and path are allowed, with other methods.
@@ -55,6 +57,7 @@ impl Reason {
             Self::Port => "port",
             Self::MethodForbidden => "method_forbidden",
             Self::Path => "path",
+            Self::OuterPolicy => "outer_policy",
             Self::Denied => "denied",
             Self::Method => "method",
             Self::Query => "query",
@@ -72,7 +75,8 @@ impl Reason {
     #[must_use]
     pub fn is_the_operators(self) -> bool {
         match self {
-            Self::Denied
+            Self::OuterPolicy
+            | Self::Denied
             | Self::Host
             | Self::PathNotAllowed
             | Self::Method
@@ -111,6 +115,7 @@ mod tests {
             (Reason::Port, "port"),
             (Reason::MethodForbidden, "method_forbidden"),
             (Reason::Path, "path"),
+            (Reason::OuterPolicy, "outer_policy"),
             (Reason::Denied, "denied"),
             (Reason::Method, "method"),
             (Reason::Query, "query"),

@@ -143,6 +143,26 @@ proptest! {
         }
     }
 
+    /// A policy within another allows what both allow, and is written and read as one.
+    #[test]
+    fn policy_within_another_allows_what_both_allow(
+        (inner, outer) in (policy(), policy()),
+        method in "(GET|POST)",
+        url in prop_oneof![
+            "https?://[a-z.]{0,12}/[%.2e5c/;?#a-z]{0,16}",
+            "https://api\\.(openai|anthropic)\\.com/v1/(messages|responses|[a-z/]{0,10})",
+            "https://(api\\.)?github\\.com/[a-z/.-]{0,8}/(git-receive-pack|git-upload-pack)",
+        ],
+    ) {
+        let both = inner.clone().within("outer.yaml", outer.clone());
+        let decisions = [&inner, &outer].map(|policy| policy.judge(&method, &url));
+        let denied = decisions.iter().any(|decision| matches!(decision, Decision::Deny(_)));
+        prop_assert_eq!(matches!(both.judge(&method, &url), Decision::Deny(_)), denied);
+        prop_assert_eq!(both.judge(&method, &url).is_allowed(), decisions.iter().all(Decision::is_allowed));
+        prop_assert_eq!(&Allowlist::from_yaml(&both.to_yaml(), "policy.yaml").unwrap(), &both);
+        prop_assert_eq!(serde_json::from_str::<Allowlist>(&both.to_json()).unwrap(), both);
+    }
+
     #[test]
     fn presets_and_rules_of_a_run_never_restrict(
         policy in policy(),

@@ -93,6 +93,16 @@ pub struct Pushes {
 }
 
 impl Pushes {
+    /// These and the `other` updates of the same push.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        for update in other.updates {
+            if !self.updates.contains(&update) {
+                self.updates.push(update);
+            }
+        }
+        self
+    }
+
     /// The denial of `update` of these, which is not proven to keep all commits.
     #[must_use]
     pub fn unproven(&self, update: &FastForward) -> Denial {

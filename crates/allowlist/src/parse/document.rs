@@ -8,6 +8,7 @@ use serde::de::Error;
 use crate::budget::Budget;
 use crate::host_pattern::HostPattern;
 use crate::invalid_rule::InvalidRule;
+use crate::outer::OuterPolicy;
 use crate::policy::Allowlist;
 use crate::preset::Preset;
 use crate::rule::Rule;
@@ -17,7 +18,7 @@ use crate::vendor_tools::VendorTools;
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools` and `budget`"
+    expecting = "a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools`, `budget` and `within`"
 )]
 pub(super) struct Document {
     #[serde(default)]
@@ -32,6 +33,8 @@ pub(super) struct Document {
     vendor_tools: VendorTools,
     #[serde(default)]
     budget: Budget,
+    #[serde(default)]
+    within: Vec<OuterPolicy>,
 }
 
 /// An item of `deny`.
@@ -55,6 +58,7 @@ impl From<Document> for Allowlist {
             .with_denied(document.deny.into_iter().map(|DenyRule(rule)| rule).collect())
             .with_vendor_tools(document.vendor_tools)
             .with_budget(document.budget)
+            .within_all(document.within)
     }
 }
 

@@ -143,13 +143,13 @@ impl Allowlist {
     /// at one of `vendor_tools.hosts`.
     #[must_use]
     pub fn counts_tokens_of(&self, request: &Request) -> bool {
-        self.vendor_tools().concerns(request.host()) && request.asks_a_model()
+        self.concerns_vendor(request.host()) && request.asks_a_model()
     }
 
     /// Whether a later response reports the tokens of `request`, as with a batch.
     #[must_use]
     pub fn defers_tokens_of(&self, request: &Request) -> bool {
-        self.vendor_tools().concerns(request.host()) && request.defers_an_answer()
+        self.concerns_vendor(request.host()) && request.defers_an_answer()
     }
 }
 

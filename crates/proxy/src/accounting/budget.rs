@@ -105,7 +105,7 @@ impl Spending {
     }
 
     fn budget(&self) -> Budget {
-        *self.policy.borrow().allowlist.budget()
+        self.policy.borrow().allowlist.budget()
     }
 }
 

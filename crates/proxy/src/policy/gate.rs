@@ -249,7 +249,9 @@ impl Unruled {
         let Ok(Some(rule)) = allowlist.missing_rule(&request, false) else {
             return Err(denial);
         };
-        let alone = Allowlist::new([rule]).with_vendor_tools(allowlist.vendor_tools().clone());
+        let alone = Allowlist::new([rule])
+            .with_vendor_tools(allowlist.vendor_tools().clone())
+            .within_all(allowlist.outer().to_vec());
         match alone.decide(&request) {
             Decision::Allow(_) => Ok(Self { request, denial, alone }),
             Decision::NeedsBody(_) | Decision::Deny(_) => Err(denial),

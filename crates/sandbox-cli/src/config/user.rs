@@ -12,10 +12,17 @@ use crate::failure::Failure;
 /// `$XDG_CONFIG_HOME/sandbox/sandbox.yaml`, otherwise `~/.config/sandbox/sandbox.yaml`; `None` if
 /// the environment names no folder.
 pub(crate) fn user_file(environment: &Environment) -> Option<PathBuf> {
+    user_folder(environment).map(|(folder, _)| folder.join("sandbox.yaml"))
+}
+
+/// The folder of the user's own files, and its name without the user's.
+pub(super) fn user_folder(environment: &Environment) -> Option<(PathBuf, &'static str)> {
     let absolute = |path: &PathBuf| path.is_absolute();
-    let base = environment.path("XDG_CONFIG_HOME").filter(absolute);
-    let base = base.or_else(|| Some(environment.path("HOME").filter(absolute)?.join(".config")))?;
-    Some(base.join("sandbox/sandbox.yaml"))
+    if let Some(base) = environment.path("XDG_CONFIG_HOME").filter(absolute) {
+        return Some((base.join("sandbox"), "$XDG_CONFIG_HOME/sandbox"));
+    }
+    let home = environment.path("HOME").filter(absolute)?;
+    Some((home.join(".config/sandbox"), "~/.config/sandbox"))
 }
 
 impl ConfigFile {
@@ -31,9 +38,8 @@ impl ConfigFile {
         };
         let facts = found.file()?.metadata().map_err(Failure::doing(format!("read `{label}`")))?;
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        if others_write((facts.uid(), facts.gid(), facts.mode()), ids) {
-            return Err(Failure::new(format!("`{label}` may have been written by another user"))
-                .with_hint(format!("if it is yours: `chown $(id -u) {label}; chmod go-w {label}`")));
+        if let Some(refusal) = written_by_others(&label, (facts.uid(), facts.gid(), facts.mode()), ids) {
+            return Err(refusal);
         }
         if let Some(key) = file.project_key() {
             return Err(Failure::new(format!("`{label}` has `{key}`, which only a project's file can set"))
@@ -41,6 +47,16 @@ impl ConfigFile {
         }
         Ok(Some((file, found, text)))
     }
+}
+
+/// The refusal of a file with this owner, group and mode if users other than root and the one with
+/// the ids `own` can write to it.
+pub(super) fn written_by_others(label: &str, facts: (u32, u32, u32), own: (u32, u32)) -> Option<Failure> {
+    let owner = own.0;
+    others_write(facts, own).then(|| {
+        Failure::new(format!("`{label}` may have been written by another user"))
+            .with_hint(format!("if it is not: `chown {owner} {label}; chmod go-w {label}`"))
+    })
 }
 
 /// Whether users other than root and the one with the ids `own` can write to a file with this

@@ -23,7 +23,9 @@ impl Project {
             return Ok((None, Network::Unrestricted));
         };
         match self.policy(&path)? {
-            Some((input, policy)) => Ok((input, Network::Sandboxed(NetworkSandboxConfig::new(policy)))),
+            Some((input, policy)) => {
+                Ok((input, Network::Sandboxed(NetworkSandboxConfig::new(self.within_outer(policy)))))
+            }
             None if self.file.build.is_some() => Err(Failure::new(format!(
                 "the allowlist `{}`, named by `build.allowlist`, does not exist",
                 self.shown(&path)

@@ -20,6 +20,7 @@ pub(super) fn project(root: &Path, state: &Path) -> Project {
         config_path: None,
         config_inputs: Vec::new(),
         user_file: ConfigFile::default(),
+        outer: Vec::new(),
         current: root.to_owned(),
         defaults: AgentDefaults::default(),
         resolver: Resolver::new([root]),

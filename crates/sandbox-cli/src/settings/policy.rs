@@ -87,8 +87,9 @@ pub(crate) struct ChangedPolicy {
     removed: Vec<(RuleKind, Rule)>,
     added: Vec<(RuleKind, Rule)>,
     known: Option<Match>,
-    /// Rules of `deny` that still forbid a part of what was allowed, or all.
-    pub(crate) left: Vec<Match>,
+    /// Rules of `deny` that still forbid a part of what was allowed, or all, and the documents of
+    /// outer policies that do not allow all of it.
+    pub(crate) left: Vec<String>,
     remarks: Remarks,
 }
 
@@ -132,7 +133,12 @@ impl Project {
         if policy.is_none() && !args.allow_something() {
             printer.warning(self.no_allowlist(&self.allowlist_path()));
         }
-        Ok(with_flags(policy, args))
+        Ok(self.within_outer(with_flags(policy, args)))
+    }
+
+    /// The same policy within those of the machine and of the user.
+    pub(crate) fn within_outer(&self, policy: Allowlist) -> Allowlist {
+        policy.within_all(self.outer.iter().cloned())
     }
 
     /// The policy of the file, otherwise the default of an agent; `None` if there is neither.
@@ -173,7 +179,7 @@ impl Project {
             return Ok(None);
         };
         self.obey(input.as_ref(), policy_rights(&policy).need_trust())?;
-        Ok(Some(policy))
+        Ok(Some(self.within_outer(policy)))
     }
 
     /// The file of a policy, to change it: the one named by a flag, otherwise the project's. It
@@ -235,7 +241,14 @@ impl Project {
         let meets = |(place, denied): (Match, &Rule)| change.rule().may_be_denied_by(denied).then_some(place);
         let (known, left) = match change {
             RuleChange::Allow(_) | RuleChange::Restore(_) => {
-                (after.places().find_map(covers), after.denied_places().filter_map(meets).collect())
+                let denied = after.denied_places().filter_map(meets).map(|place| place.to_string());
+                let outer = self.outer.iter().filter(|outer| {
+                    let (rules, denied) = (outer.policy.rules(), outer.policy.denied());
+                    !rules.iter().any(|known| known.covers(change.rule()))
+                        || denied.iter().any(|denied| change.rule().may_be_denied_by(denied))
+                });
+                let outer = outer.map(|outer| outer.document.clone());
+                (after.places().find_map(covers), denied.chain(outer).collect())
             }
             RuleChange::Deny(_) => (after.denied_places().find_map(covers), Vec::new()),
         };
@@ -356,7 +369,7 @@ impl Project {
         }
         let policy = if args.audit {
             printer.warning("--audit: the task reaches any public host; `sandbox logs` shows its requests");
-            with_flags(self.allowlist_if_any(&args.policy, printer)?, &args.policy)
+            self.within_outer(with_flags(self.allowlist_if_any(&args.policy, printer)?, &args.policy))
         } else {
             self.allowlist(&args.policy, printer)?
         };

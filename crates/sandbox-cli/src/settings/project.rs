@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use allowlist::OuterPolicy;
 use located_yaml::{InvalidFile, Spanned};
 use sandbox::host_path::{Found, Resolver};
 use sandbox::{Agent, SandboxConfig};
@@ -39,6 +40,8 @@ pub(crate) struct Project {
     pub(super) config_inputs: Vec<(Input, ConfigFile)>,
     /// The user's own file.
     pub(super) user_file: ConfigFile,
+    /// The policies of the machine and of the user.
+    pub(super) outer: Vec<OuterPolicy>,
     /// The folder in which the command was started: the work tree, or one in it.
     pub(crate) current: PathBuf,
     /// The defaults of an agent without files.
@@ -120,6 +123,11 @@ impl Project {
             file = file.over(user.clone())?;
             user_file = user;
         }
+        let outer = config::outer_policies(&resolver, environment)?;
+        file.check_within(&outer)?;
+        for OuterPolicy { document, .. } in &outer {
+            printer.note(format_args!("limited by {document}"));
+        }
         Ok(Self {
             key: project_key(root),
             root: root.to_owned(),
@@ -129,6 +137,7 @@ impl Project {
             config_path,
             config_inputs,
             user_file,
+            outer,
             current: root.to_owned(),
             defaults: AgentDefaults::default(),
             resolver,

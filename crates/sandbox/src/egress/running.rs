@@ -109,11 +109,12 @@ struct PolicyInForce {
 }
 
 impl ProxyControl {
-    /// Puts `policy` in force from the next request on, or once the shield is raised. No policy
-    /// ends a quarantine.
+    /// Puts `policy` in force from the next request on, or once the shield is raised, within the
+    /// outer policies of the one before. No policy ends a quarantine.
     pub(crate) async fn set_policy(&self, policy: Allowlist) -> Result<(), ProxyError> {
         let _one_at_a_time = self.policy.setting.lock().await;
-        self.replace_policy(policy).await
+        let outer = self.policy().outer().to_vec();
+        self.replace_policy(policy.within_all(outer)).await
     }
 
     /// Changes a rule of the policy in force.

@@ -2,8 +2,10 @@
 //! `allow`, `deny` and `simulate`.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use e2e_tests::setting::Setting;
 use serde_json::Value;
@@ -287,6 +289,104 @@ async fn denied_request_is_refused_whatever_allows_it() {
         "{why:?}"
     );
     assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outer_policy_limits_whatever_a_project_allows() {
+    let prefix = "e2e-cli-outer";
+    let project = Project::with_prefix(prefix);
+    project.write(".sandbox/network-allowlist.yaml", "domains: [open.test, other.test]\n");
+    let user = tempfile::tempdir().expect("a folder");
+    let file = user.path().join("sandbox/policy.yaml");
+    fs::create_dir(user.path().join("sandbox")).expect("a folder");
+    let sandbox = |arguments: &[&str]| -> Ended {
+        let mut command = project.sandbox(arguments);
+        command.env("XDG_CONFIG_HOME", user.path()).output().expect("the sandbox command").into()
+    };
+    let ask = "for url in open.test other.test third.test; do curl -s -o /dev/null -w '%{http_code} ' https://$url/; done";
+    let run = |flags: &[&str]| sandbox(&[&["run"], flags, &["--", "bash", "-c", ask]].concat());
+    let everything = ["--allow", "*"];
+    // The control.
+    assert_eq!(run(&everything).stdout, "200 200 200 ");
+    fs::write(&file, "domains: ['*']\ndeny: [third.test, other.test]\n").expect("a file");
+    for flags in [&[] as &[&str], &everything, &["--audit"]] {
+        let ended = run(flags);
+        assert_eq!(ended.stdout, "200 403 403 ", "{flags:?}: {ended:?}");
+    }
+    let log = sandbox(&["logs", "--blocked"]).stdout;
+    assert!(log.contains("https://other.test/ -> 403 [reason: outer_policy]"), "{log}");
+    let learnt = sandbox(&["allowlist", "learn", "--output", "json"]).json();
+    assert_eq!(hosts(&learnt), [""; 0], "{learnt}");
+    let why = sandbox(&["allowlist", "check", "--output", "json", "https://other.test/"]);
+    assert_eq!(
+        (why.code, &why.json()["document"]),
+        (Some(1), &"$XDG_CONFIG_HOME/sandbox/policy.yaml".into())
+    );
+    let allow = sandbox(&["allowlist", "allow", "third.test"]);
+    assert!(allow.stdout.contains("still denied, in whole or in part, by $XDG_CONFIG_HOME"), "{allow:?}");
+
+    // A run keeps it, whatever its policy becomes.
+    let script = "echo ready; until [ -e /workspace/go ]; do sleep 0.1; done; ".to_owned() + ask;
+    let mut command = project.sandbox(&["run", "--", "bash", "-c", &script]);
+    let mut running = command
+        .env("XDG_CONFIG_HOME", user.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the sandbox command");
+    let mut stdout = BufReader::new(running.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("output");
+    fs::remove_file(&file).expect("a file");
+    project.write("next.yaml", "domains: ['*']\n");
+    for arguments in [&["policy", "set", "next.yaml"], &["policy", "down", "--for=5m"] as &[&str]] {
+        assert_eq!(sandbox(arguments).code, Some(0), "{arguments:?}");
+    }
+    assert!(
+        sandbox(&["policy", "show"])
+            .stdout
+            .contains("\"document\": \"$XDG_CONFIG_HOME/sandbox/policy.yaml\"")
+    );
+    project.write("go", "");
+    line.clear();
+    stdout.read_line(&mut line).expect("output");
+    assert_eq!(line, "200 403 403 ");
+    assert!(running.wait().expect("our own child").success());
+
+    // What it does not limit is refused, and so is a file that others could have written.
+    fs::write(&file, "domains: ['*']\n").expect("a file");
+    project.append(".sandbox/sandbox.yaml", "network_sandbox: false\n");
+    run(&[]).fails(125, "which $XDG_CONFIG_HOME/sandbox/policy.yaml does not permit");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("a file");
+    run(&[]).fails(125, "may have been written by another user");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policy_of_the_machine_limits_every_user() {
+    let project = Project::new();
+    project.write(".sandbox/network-allowlist.yaml", "domains: [open.test, other.test]\n");
+    project.write("machine.yaml", "domains: [open.test]\n");
+    // In mounts of its own, since the file is one of the machine's.
+    let script = "mkdir -p \"$1/upper/sandbox\" && cp machine.yaml \"$1/upper/sandbox/policy.yaml\" && \
+                  mount -t overlay overlay -o \"lowerdir=$1/upper:/etc\" /etc && shift && exec \"$@\"";
+    let scratch = tempfile::tempdir().expect("a folder");
+    let check = project.wary(&["allowlist", "check", "https://open.test/", "https://other.test/"]);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(scratch.path());
+    command.arg(check.get_program()).args(check.get_args());
+    let envs = check.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned)));
+    for (name, value) in envs {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let ended = Ended::from(command.current_dir(project.path()).output().expect("unshare"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stdout.starts_with("allowed GET https://open.test/ by .sandbox/"), "{ended:?}");
+    assert!(ended.stdout.contains("refused by /etc/sandbox/policy.yaml: "), "{ended:?}");
+    // The control: without it.
+    assert_eq!(project.output(&["allowlist", "check", "https://other.test/"]).code, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,6 +32,9 @@ pub(super) struct Verdict {
     place: Option<String>,
     /// Why it is blocked.
     reason: Option<Reason>,
+    /// The document of the outer policy that blocks it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<String>,
     /// Why it is blocked and what to change, in one sentence; or the condition on the request's
     /// body.
     pub(super) message: Option<String>,
@@ -40,11 +43,13 @@ pub(super) struct Verdict {
 impl Verdict {
     /// The verdict of `policy` on a request.
     pub(super) fn on(policy: &Allowlist, method: &str, url: &[u8]) -> Self {
+        let mut document = None;
         let (rule, reason, message) = match policy.judge(method, url) {
             Decision::Allow(rule) => (Some(rule), None, None),
             Decision::NeedsBody(check) => (check.rule().cloned(), None, Some(check.condition())),
             Decision::Deny(denial) => {
                 let message = denial.message_naming(ALLOWLIST);
+                document = denial.document().map(str::to_owned);
                 let rule = denial.denied_by().and_then(|at| policy.denied_places().nth(at));
                 (rule.map(|(rule, _)| rule), Some(denial.reason()), Some(message))
             }
@@ -56,6 +61,7 @@ impl Verdict {
             rule,
             place: None,
             reason,
+            document,
             message,
         }
     }
@@ -121,6 +127,7 @@ fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
             rule: None,
             place: None,
             reason: Some(Reason::Unreadable),
+            document: None,
             message: Some(
                 "invalid line: write a URL, or a method and a URL, as in `GET https://example.com/`"
                     .to_owned(),

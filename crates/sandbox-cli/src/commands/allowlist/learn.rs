@@ -36,8 +36,9 @@ pub(super) fn learn(
         logged.into_iter().partition(requests::Logged::is_up_to_rules);
     let narrow: Vec<HostPattern> =
         project.credentials().scopes().flat_map(|(_, _, scopes)| scopes).cloned().collect();
-    let mut learnt =
-        file.policy().learn_up_to(args.step(), up_to_rules.into_iter().map(|logged| logged.asked), &narrow);
+    let policy = project.within_outer(file.policy().clone());
+    let asked = up_to_rules.into_iter().map(|logged| logged.asked);
+    let mut learnt = policy.learn_up_to(args.step(), asked, &narrow);
     let doubtful = learnt.remove_doubtful(file.policy(), &args.with);
     let rules: Vec<Rule> = learnt.rules.iter().map(|learnt| learnt.rule.clone()).collect();
     let presets: Vec<Preset> = learnt.presets.iter().map(|learnt| learnt.preset).collect();

@@ -73,7 +73,10 @@ fn policy(project: &Project) -> Check {
             ),
         ),
         Ok(Some(policy)) => match policy.lint().len() {
-            0 => Check::ok("allowlist", path.display().to_string()),
+            0 => {
+                let outer = policy.outer().iter().map(|outer| format!(", limited by {}", outer.document));
+                Check::ok("allowlist", path.display().to_string() + &outer.collect::<String>())
+            }
             count => Check::warn(
                 "allowlist",
                 format!("{}: {count} warning{}", path.display(), if count == 1 { "" } else { "s" }),

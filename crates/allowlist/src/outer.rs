@@ -1,0 +1,88 @@
+//! Policies outside of another, which can only narrow what it allows.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::budget::Budget;
+use crate::decision::Decision;
+use crate::denial::Denial;
+use crate::host::HostName;
+use crate::policy::Allowlist;
+use crate::request::Request;
+
+/// A policy outside of another one: a request must be allowed by both.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a mapping with the keys `document` and `policy`")]
+#[non_exhaustive]
+pub struct OuterPolicy {
+    /// The name of its document, such as `/etc/sandbox/policy.yaml`. Messages to the task contain it.
+    pub document: String,
+    /// Its rules, vendor tools and budget.
+    pub policy: Allowlist,
+}
+
+impl OuterPolicy {
+    /// The policy that messages call `document`.
+    #[must_use]
+    pub fn new(document: impl Into<String>, policy: Allowlist) -> Self {
+        Self { document: document.into(), policy }
+    }
+}
+
+impl Allowlist {
+    /// The same policy within `outer`, which `document` names in messages: what either refuses is
+    /// refused, whatever else allows it, also an answer to a question, an audit or an open shield.
+    /// An outer policy that it already has is ignored.
+    ///
+    /// ```
+    /// use allowlist::Allowlist;
+    ///
+    /// let outer = Allowlist::from_yaml("domains: ['*.example']", "company.yaml")?;
+    /// let policy = Allowlist::from_yaml("domains: [a.example, b.test]", "policy.yaml")?;
+    /// let policy = policy.within("company.yaml", outer);
+    /// assert!(policy.judge("GET", "https://a.example/").is_allowed());
+    /// assert!(!policy.judge("GET", "https://b.test/").is_allowed());
+    /// # Ok::<(), allowlist::InvalidFile>(())
+    /// ```
+    #[must_use]
+    pub fn within(self, document: impl Into<String>, outer: Self) -> Self {
+        self.within_all([OuterPolicy::new(document, outer)])
+    }
+
+    /// The same policy, also within these. See [`within`](Self::within).
+    #[must_use]
+    pub fn within_all(mut self, outer: impl IntoIterator<Item = OuterPolicy>) -> Self {
+        let known = self.outer_mut();
+        for outer in outer {
+            if !known.contains(&outer) {
+                known.push(outer);
+            }
+        }
+        self
+    }
+
+    /// The denial by the first outer policy that refuses `request`, regardless of its body.
+    #[must_use]
+    pub fn refused_outside(&self, request: &Request) -> Option<Denial> {
+        self.outer().iter().find_map(|outer| match outer.policy.decide(request) {
+            Decision::Deny(denial) => Some(denial.outside(&outer.document)),
+            Decision::Allow(_) | Decision::NeedsBody(_) => None,
+        })
+    }
+
+    /// The limits on one execution's use of allowed hosts: of each, the lowest of its own and those
+    /// of outer policies.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        self.outer().iter().fold(*self.own_budget(), |budget, outer| budget.lowest(outer.policy.budget()))
+    }
+
+    /// Whether a model's vendor answers at `host`, by its own settings or those of an outer policy.
+    pub(crate) fn concerns_vendor(&self, host: &HostName) -> bool {
+        self.vendor_tools().concerns(host)
+            || self.outer().iter().any(|outer| outer.policy.concerns_vendor(host))
+    }
+}
+
+#[cfg(test)]
+mod tests;
