@@ -1,7 +1,5 @@
 //! `dist`: creates and tests the archive and the packages for users.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use clap::Args;
 
@@ -10,6 +8,7 @@ use crate::reproducible;
 use crate::task_proxy_image::PROGRAMS;
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DistArgs {
     /// Build the static programs a second time, in another folder, and fail if they differ.
     #[arg(long)]
@@ -21,9 +20,9 @@ pub(crate) struct DistArgs {
     /// the documents.
     #[arg(long)]
     test: bool,
-    /// Record the first use of the package as the README's picture, at this path in the checkout.
-    #[arg(long, value_name = "SVG", conflicts_with = "test")]
-    record: Option<PathBuf>,
+    /// Record the use of the package as the documents' pictures, in the folder `docs`.
+    #[arg(long, conflicts_with = "test")]
+    record: bool,
 }
 
 /// Prints the path of each file that it creates.
@@ -32,10 +31,12 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
         reproducible::check(&PROGRAMS)?;
     }
     let build = if args.dev { Build::Dev } else { Build::Release };
-    let made = match &args.record {
-        Some(picture) => archive::recorded(build, picture)?,
-        None if args.test => archive::tested(build)?,
-        None => archive::make(build)?,
+    let made = if args.record {
+        archive::recorded(build)?
+    } else if args.test {
+        archive::tested(build)?
+    } else {
+        archive::make(build)?
     };
     for file in [Some(made.archive), Some(made.deb), made.rpm].into_iter().flatten() {
         println!("{}", file.display());

@@ -37,8 +37,10 @@ pub enum NetworkAccess<'a> {
     Unrestricted,
     /// The access that a proxy permits.
     Proxied {
-        /// The policy of the proxy; `None` allows any public host.
-        policy: Option<&'a Allowlist>,
+        /// The policy of the proxy.
+        policy: &'a Allowlist,
+        /// Whether any public host is allowed, within the outer policies.
+        is_audited: bool,
         /// Services of the host, such as `db:5432`.
         services: Vec<String>,
         /// Whether credentials in its variables are surrogates.
@@ -90,20 +92,25 @@ impl Surroundings<'_> {
 
 impl NetworkAccess<'_> {
     fn briefing(&self) -> String {
-        let (policy, services, has_surrogates) = match self {
+        let (policy, is_audited, services, has_surrogates) = match self {
             Self::Disabled => return "\nNetwork: none.".to_owned(),
             Self::Unrestricted => return String::new(),
-            Self::Proxied { policy, services, has_surrogates } => (policy, services, *has_surrogates),
-        };
-        let allowed = match policy {
-            None => "any public host".to_owned(),
-            Some(policy) => {
-                let allowed = listed(policy.rules().iter().map(rule), RULES);
-                let denied = listed(policy.denied().iter().map(rule), DENIED);
-                let but = denied.map(|denied| format!(", but never {denied},")).unwrap_or_default();
-                allowed.unwrap_or("nothing".to_owned()) + &but
+            Self::Proxied { policy, is_audited, services, has_surrogates } => {
+                (policy, *is_audited, services, *has_surrogates)
             }
         };
+        let mut allowed = if is_audited {
+            "any public host".to_owned()
+        } else {
+            listed(policy.rules().iter().map(rule), RULES).unwrap_or("nothing".to_owned())
+        };
+        if let Some(denied) = listed(policy.denied().iter().map(rule), DENIED) {
+            let _ = write!(allowed, ", but never {denied},");
+        }
+        let outer = policy.outer().iter().map(|outer| quoted(&outer.document));
+        if let Some(outer) = listed(outer, DENIED) {
+            let _ = write!(allowed, ", within the limits of {outer},");
+        }
         let mut text = format!(
             "\nNetwork: HTTP on port 80 and HTTPS on port 443, through a proxy that allows {allowed} when you begin. A refusal is a JSON \
              object with \"error\":\"blocked_by_network_allowlist\", and is not a network error."
@@ -200,7 +207,7 @@ mod tests {
 
     fn proxied(policy: &Allowlist) -> Surroundings<'_> {
         let network =
-            NetworkAccess::Proxied { policy: Some(policy), services: Vec::new(), has_surrogates: false };
+            NetworkAccess::Proxied { policy, is_audited: false, services: Vec::new(), has_surrogates: false };
         Surroundings { network, mounts: Vec::new(), time_limit: None }
     }
 
@@ -216,7 +223,8 @@ url_prefixes:
         );
         let surroundings = Surroundings {
             network: NetworkAccess::Proxied {
-                policy: Some(&policy),
+                policy: &policy,
+                is_audited: false,
                 services: vec!["db:5432".to_owned()],
                 has_surrogates: true,
             },

@@ -146,10 +146,7 @@ impl BodyCheck {
             if part.admitted.is_none() {
                 // Only a complete body is replaced.
                 let body = replaced.as_deref().unwrap_or(so_far);
-                part.admitted = part.check.advance(body, ended).map_err(|denial| match &part.document {
-                    Some(document) => denial.outside(document),
-                    None => denial,
-                })?;
+                part.admitted = part.advance(body, ended)?;
             }
             match &part.admitted {
                 Some(admitted) => replaced = admitted.body.clone().or(replaced),
@@ -158,6 +155,18 @@ impl BodyCheck {
         }
         let admitted = self.parts.iter_mut().filter_map(|part| part.admitted.take());
         Ok(admitted.reduce(Admitted::and).map_or(Step::More, Step::Allow))
+    }
+}
+
+impl Part {
+    fn advance(&mut self, body: &[u8], ended: bool) -> Result<Option<Admitted>, Denial> {
+        let result = self.check.advance(body, ended);
+        let Some(document) = &self.document else { return result };
+        let admitted = result.map_err(|denial| denial.outside(document))?;
+        Ok(admitted.map(|admitted| Admitted {
+            fast_forwards: admitted.fast_forwards.map(|pushes| pushes.outside(document)),
+            ..admitted
+        }))
     }
 }
 

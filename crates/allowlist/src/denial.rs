@@ -74,9 +74,9 @@ impl Denial {
         Self { rule: Some(index), ..Self::of_policy(Reason::Denied, message, "") }
     }
 
-    /// The same denial, by an outer policy: only a change of its document can fix it.
+    /// The same denial, by an outer policy, if a change of its document can fix it.
     pub(crate) fn outside(self, document: &str) -> Self {
-        if !self.reason.is_the_operators() || self.document.is_some() {
+        if self.file_at.is_none() {
             return self;
         }
         let message = format!("refused by {document}: {}", self.message_naming(document));

@@ -61,6 +61,13 @@ impl Allowlist {
         self
     }
 
+    /// The same policy without outer ones.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.outer_mut().clear();
+        self
+    }
+
     /// The denial by the first outer policy that refuses `request`, regardless of its body.
     #[must_use]
     pub fn refused_outside(&self, request: &Request) -> Option<Denial> {

@@ -21,7 +21,8 @@ use crate::vendor_tools::VendorTools;
 ///
 /// Serialized as `{"presets": […], "deny": […], "domains": […], "url_prefixes": [{"host", "path", "methods",
 /// "git"}], "vendor_tools": {…}, "budget": {…}, "within": [{"document", "policy"}]}`; deserializing
-/// validates as strictly as [`Allowlist::from_json`].
+/// validates as strictly as [`Allowlist::from_json`], which refuses `within`: files have no outer
+/// policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
     /// The policy's own rules in the order of their kinds, then those of the presets. These allow

@@ -143,7 +143,7 @@ proptest! {
         }
     }
 
-    /// A policy within another allows what both allow, and is written and read as one.
+    /// A policy within another allows what both allow, also after a trip through JSON.
     #[test]
     fn policy_within_another_allows_what_both_allow(
         (inner, outer) in (policy(), policy()),
@@ -159,7 +159,6 @@ proptest! {
         let denied = decisions.iter().any(|decision| matches!(decision, Decision::Deny(_)));
         prop_assert_eq!(matches!(both.judge(&method, &url), Decision::Deny(_)), denied);
         prop_assert_eq!(both.judge(&method, &url).is_allowed(), decisions.iter().all(Decision::is_allowed));
-        prop_assert_eq!(&Allowlist::from_yaml(&both.to_yaml(), "policy.yaml").unwrap(), &both);
         prop_assert_eq!(serde_json::from_str::<Allowlist>(&both.to_json()).unwrap(), both);
     }
 

@@ -61,16 +61,19 @@ pub(crate) fn tested(build: Build) -> Result<Made> {
     Ok(made)
 }
 
-/// Creates the packages, and a picture of their first use on an empty system at `picture` in the
-/// checkout.
-pub(crate) fn recorded(build: Build, picture: &Path) -> Result<Made> {
+/// Creates the packages, and the documents' pictures of their use on an empty system.
+pub(crate) fn recorded(build: Build) -> Result<Made> {
     let made = make(build)?;
     let _lock = lock()?;
     let place = Place::prepare(Podman::Five, &StandIn::build()?)?;
     let user = place.user(&made, &claude_code::program(None)?)?;
     user.run_as_root(include_str!("purge.sh"))?;
-    step("recording the first use", || user.run(include_str!("record.sh")))?;
-    record::draw(user.home(), picture)?;
+    ensure_image(place.engine.socket(), &CLIENTS)?;
+    let script = format!("IMAGE={}\n{}", CLIENTS.reference(), include_str!("record.sh"));
+    step("recording the first use", || user.run(&script))?;
+    for name in ["first-answer", "learnt-policy"] {
+        record::draw(user.home(), name)?;
+    }
     user.leave()?;
     Ok(made)
 }

@@ -93,10 +93,18 @@ pub struct Pushes {
 }
 
 impl Pushes {
+    /// The same updates, which the outer policy of `document` demands.
+    pub(crate) fn outside(mut self, document: &str) -> Self {
+        for update in &mut self.updates {
+            update.document = Some(document.to_owned());
+        }
+        self
+    }
+
     /// These and the `other` updates of the same push.
     pub(crate) fn and(mut self, other: Self) -> Self {
         for update in other.updates {
-            if !self.updates.contains(&update) {
+            if !self.updates.iter().any(|known| known.place == update.place) {
                 self.updates.push(update);
             }
         }
@@ -113,7 +121,8 @@ impl Pushes {
              repository's `git` entry"
         );
         let report = PushReport::clone(&self.report).refusing(update.place, name.clone(), LOSES);
-        Denial::of_policy(Reason::RefLost, before, "").of_push(report)
+        let denial = Denial::of_policy(Reason::RefLost, before, "").of_push(report);
+        update.document.iter().fold(denial, |denial, document| denial.outside(document))
     }
 }
 
@@ -130,6 +139,8 @@ pub struct FastForward {
     host: String,
     /// Of its command.
     place: usize,
+    /// The document of the outer policy that demands it.
+    document: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,6 +333,7 @@ impl PushCheck {
                 name: shown(command.name),
                 host: self.host.clone(),
                 place,
+                document: None,
             });
         }
         Ok(Phase::Commands)

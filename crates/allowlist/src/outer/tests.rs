@@ -87,7 +87,9 @@ fn outer_policy_cannot_be_answered_learnt_or_opened() {
         assert_eq!(denial(&changed, "https://c.example/").reason(), Reason::OuterPolicy);
         assert!(changed.judge("GET", "https://b.example/y").is_allowed());
         assert_eq!(changed.clone().within_all(both.outer().to_vec()), changed);
-        assert_eq!(policy(&changed.to_yaml()), changed);
+        assert_eq!(serde_json::from_str::<Allowlist>(&changed.to_json()).unwrap(), changed);
+        let refused = Allowlist::from_json(&changed.to_json(), "policy.json").unwrap_err();
+        assert!(refused.message().contains("unknown key `within`"), "{refused}");
     }
 }
 
@@ -148,6 +150,16 @@ fn push_must_be_allowed_by_every_policy() {
     for (outer, inner, updates) in [(true, true, 0), (true, false, 1), (false, true, 1), (false, false, 1)] {
         let both = within(&rule("refs/heads/*", outer), &rule("refs/heads/*", inner));
         assert_eq!(fast_forwards(&both), updates, "{outer} {inner}");
+    }
+    // The denial names the policy that demands it.
+    for (outer, inner, reason) in [(false, true, Reason::OuterPolicy), (false, false, Reason::RefLost)] {
+        let both = within(&rule("refs/heads/*", outer), &rule("refs/heads/*", inner));
+        let Ok(Step::Allow(admitted)) = result(&both, &push("refs/heads/ab", &old)) else {
+            panic!("{reason}")
+        };
+        let pushes = admitted.fast_forwards.unwrap();
+        let denial = pushes.unproven(&pushes.updates[0]);
+        assert_eq!((denial.reason(), denial.push_report().is_some()), (reason, true));
     }
     // A whole host inside does not open what the outer policy judges, and the reverse.
     for both in [

@@ -18,7 +18,7 @@ use crate::vendor_tools::VendorTools;
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools`, `budget` and `within`"
+    expecting = "a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools` and `budget`"
 )]
 pub(super) struct Document {
     #[serde(default)]
@@ -33,8 +33,6 @@ pub(super) struct Document {
     vendor_tools: VendorTools,
     #[serde(default)]
     budget: Budget,
-    #[serde(default)]
-    within: Vec<OuterPolicy>,
 }
 
 /// An item of `deny`.
@@ -58,13 +56,22 @@ impl From<Document> for Allowlist {
             .with_denied(document.deny.into_iter().map(|DenyRule(rule)| rule).collect())
             .with_vendor_tools(document.vendor_tools)
             .with_budget(document.budget)
-            .within_all(document.within)
     }
 }
 
+/// The form between programs, which has outer policies too.
 impl<'de> Deserialize<'de> for Allowlist {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let document = located_yaml::from_node::<Document>(&Node::deserialize(deserializer)?);
-        document.map(Self::from).map_err(D::Error::custom)
+        let mut node = Node::deserialize(deserializer)?;
+        let mut within = Node::List(Vec::new());
+        if let Node::Map(entries) = &mut node {
+            let is_within = |(key, _): &(Node, Node)| *key == Node::Text("within".to_owned());
+            if let Some(at) = entries.iter().position(is_within) {
+                within = entries.remove(at).1;
+            }
+        }
+        let document = located_yaml::from_node::<Document>(&node).map_err(D::Error::custom)?;
+        let outer = located_yaml::from_node::<Vec<OuterPolicy>>(&within).map_err(D::Error::custom)?;
+        Ok(Self::from(document).within_all(outer))
     }
 }

@@ -125,7 +125,8 @@ impl Gate {
     /// If nothing is permitted any more, or a rule of `deny` covers it now.
     pub(crate) fn admit_once(&self, unruled: Unruled, question: u64) -> Result<Permit, Blocked> {
         // A rule of `deny` may be newer than the question.
-        if let Some(denial) = self.in_force()?.allowlist.denies(&unruled.request) {
+        let (policy, request) = (self.in_force()?.allowlist, &unruled.request);
+        if let Some(denial) = policy.refused_outside(request).or_else(|| policy.denies(request)) {
             return Err(denial.into());
         }
         let permit = Permit::new(unruled.request, None, &unruled.alone);

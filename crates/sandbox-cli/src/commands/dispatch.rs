@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use crate::args::{
-    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, PolicyArgs, RunArgs,
-    WorkspaceAccess,
+    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, RunArgs, WorkspaceAccess,
 };
 use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
@@ -82,7 +81,8 @@ pub(crate) async fn dispatch(
         Command::Policy(command) => {
             let read = |file: &Path| {
                 let project = needing(Needs { image: None, allowlist: Some(file) })?;
-                project.allowlist(&PolicyArgs::of_file(Some(file)), printer)
+                // The run keeps the outer policies that it began with.
+                project.read_allowlist(file)?.ok_or_else(|| project.missing_allowlist(file))
             };
             policy::policy(command, &state()?, read, printer).await
         }

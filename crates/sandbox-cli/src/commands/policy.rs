@@ -95,16 +95,20 @@ fn text(run: &Report) -> Vec<String> {
             rules => format!("{rules} rules"),
         },
     };
+    let outer = run.policy.iter().flat_map(Allowlist::outer);
+    let outer = outer.map(|outer| ("Within", outer.document.clone()));
     let head = [
         ("Run", format!("{}, {}, pid {}", run.run, run.program, run.pid)),
         ("Project", run.project.clone()),
         ("Shield", shield_of(run)),
         ("Policy", policy),
     ];
-    let mut lines = aligned(&head.map(|(name, value)| vec![name.to_owned(), value]));
-    // In the format that `set` reads. Serializing texts and numbers cannot fail.
-    let document = run.policy.as_ref().filter(|policy| **policy != Allowlist::default());
-    let document = document.and_then(|policy| serde_json::to_string_pretty(policy).ok());
+    let head = head.into_iter().chain(outer).map(|(name, value)| vec![name.to_owned(), value]);
+    let mut lines = aligned(&head.collect::<Vec<_>>());
+    // In the format that `set` reads, which keeps outer policies. Serializing texts and numbers
+    // cannot fail.
+    let document = run.policy.clone().map(Allowlist::alone).filter(|policy| *policy != Allowlist::default());
+    let document = document.and_then(|policy| serde_json::to_string_pretty(&policy).ok());
     lines.extend(document.iter().flat_map(|document| document.lines()).map(str::to_owned));
     lines
 }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use allowlist::Allowlist;
 use sandbox::network::NetworkLog;
 use sandbox::workspace::WorkspaceCopy;
 use sandbox_files::Replacement;
@@ -65,8 +64,8 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
 
 /// The runs of the project that began within the time `since` before now.
 fn overview(project: &Project, since: Duration, printer: Printer) -> Result<Overview, Failure> {
-    let policy = project.read_allowlist(&project.allowlist_path())?;
-    let policy = policy.unwrap_or_else(|| project.within_outer(Allowlist::default()));
+    let policy = project.read_allowlist(&project.allowlist_path())?.unwrap_or_default();
+    let policy = project.within_outer(policy)?;
     let folders = run_folder::folders(&project.logs());
     let overview = Overview::of(&project.root, &folders, OffsetDateTime::now_utc() - since, &policy);
     overview.problems.iter().for_each(|problem| printer.warning(problem));
@@ -77,8 +76,8 @@ fn of_run(project: &Project, folder: &Path) -> Result<Report, Failure> {
     let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let record = RunRecord::read(folder);
     let mut report = Report { run, project: project.root.display().to_string(), record, ..Report::default() };
-    let policy = project.read_allowlist(&project.allowlist_path())?;
-    let policy = policy.unwrap_or_else(|| project.within_outer(Allowlist::default()));
+    let policy = project.read_allowlist(&project.allowlist_path())?.unwrap_or_default();
+    let policy = project.within_outer(policy)?;
     report.read_log(&NetworkLog::new(folder), &policy)?;
     report.read_session(&project.resolver)?;
     report.no_changes = not_in_copy(folder, report.record.as_ref());

@@ -24,10 +24,12 @@ pub(crate) use ask::AskProcess;
 pub(crate) use credentials::{Advice, CredentialsFile, LoginEntry, Renewable};
 pub(crate) use engine::{find_engine, own_service};
 pub(crate) use env::Environment;
-pub(crate) use file::{BuildFile, BuildNetwork, ConfigFile, UpstreamFile, WorkspaceMode};
+#[cfg(test)]
+pub(crate) use file::BuildNetwork;
+pub(crate) use file::{BuildFile, ConfigFile, UpstreamFile, WorkspaceMode};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::settings_document;
-pub(crate) use outer::outer_policies;
+pub(crate) use outer::{OuterFiles, check_without_policy};
 pub(crate) use places::{Folder, Places, project_key};
 pub(crate) use read::{InvalidConfiguration, read_text};
 pub(crate) use schema::schema;

@@ -1,45 +1,61 @@
 //! The policies of the machine and of the user, which those of projects can only narrow.
 
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use allowlist::{Allowlist, OuterPolicy};
 use sandbox::host_path::Resolver;
 
 use super::user::{user_folder, written_by_others};
-use super::{BuildFile, BuildNetwork, ConfigFile, Environment, read_text};
+use super::{Environment, read_text};
 use crate::failure::Failure;
 
 /// The machine's policy, which only root can change.
 const OF_MACHINE: &str = "/etc/sandbox/policy.yaml";
 
-/// The policies of the machine and of the user, in this order, as far as they exist.
-///
-/// # Errors
-///
-/// If one is not valid, or another user or a task could have written it.
-pub(crate) fn outer_policies(
-    resolver: &Resolver,
-    environment: &Environment,
-) -> Result<Vec<OuterPolicy>, Failure> {
-    let root = read(resolver, Path::new(OF_MACHINE), OF_MACHINE.to_owned(), (0, 0))?;
-    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let user = user_folder(environment).map(|(folder, shown)| {
-        read(resolver, &folder.join("policy.yaml"), format!("{shown}/policy.yaml"), own)
-    });
-    Ok(root.into_iter().chain(user.transpose()?.flatten()).collect())
+/// The files of these policies, which need not exist.
+#[derive(Debug, Default)]
+pub(crate) struct OuterFiles {
+    /// The user's, and its name without the user's.
+    of_user: Option<(PathBuf, String)>,
+}
+
+impl OuterFiles {
+    pub(crate) fn find(environment: &Environment) -> Self {
+        let named =
+            |(folder, shown): (PathBuf, &str)| (folder.join("policy.yaml"), format!("{shown}/policy.yaml"));
+        Self { of_user: user_folder(environment).map(named) }
+    }
+
+    /// The policies of the machine and of the user, in this order, as far as they exist.
+    ///
+    /// # Errors
+    ///
+    /// If one is not valid, or another user or a task could have written it.
+    pub(crate) fn read(&self, resolver: &Resolver) -> Result<Vec<OuterPolicy>, Failure> {
+        let root = read(resolver, Path::new(OF_MACHINE), OF_MACHINE, (0, 0))?;
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let user = self.of_user.as_ref().map(|(path, document)| read(resolver, path, document, own));
+        Ok(root.into_iter().chain(user.transpose()?.flatten()).collect())
+    }
 }
 
 /// The policy at `path`, which only root and the user with the ids `own` may be able to write.
 fn read(
     resolver: &Resolver,
     path: &Path,
-    document: String,
+    document: &str,
     own: (u32, u32),
 ) -> Result<Option<OuterPolicy>, Failure> {
     let label = path.display().to_string();
     let Some((found, text)) = read_text(resolver, path, &label)? else {
-        return Ok(None);
+        // A link that leads nowhere is no reason to go without limits.
+        return match path.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::doing(format!("read `{label}`"))(error)),
+            Ok(_) => Err(Failure::new(format!("`{label}` is a link to a file that does not exist"))),
+        };
     };
     let facts = found.file()?.metadata().map_err(Failure::doing(format!("read `{label}`")))?;
     if let Some(refusal) = written_by_others(&label, (facts.uid(), facts.gid(), facts.mode()), own) {
@@ -54,33 +70,26 @@ fn read(
         return Err(Failure::new(format!(
             "`{label}` limits all projects, but has no rule that allows a request"
         ))
-        .with_hint("write `domains: [\"*\"]` to limit only what `deny` names, or remove the file"));
+        .with_hint("to allow every host by its name, write `domains: [\"*\"]`; or remove the file"));
     }
     Ok(Some(OuterPolicy::new(document, policy)))
 }
 
-impl ConfigFile {
-    /// Refuses settings that no policy limits, if an outer one exists.
-    pub(crate) fn check_within(&self, outer: &[OuterPolicy]) -> Result<(), Failure> {
-        let setting = match self {
-            Self { network_sandbox: Some(false), .. } => "network_sandbox: false",
-            Self { build: Some(BuildFile::Network(BuildNetwork::Host)), .. } => "build: {network: host}",
-            _ => return Ok(()),
-        };
-        match outer.first() {
-            None => Ok(()),
-            Some(OuterPolicy { document, .. }) => Err(Failure::new(format!(
-                "`{setting}` gives access without a policy, which {document} does not permit"
-            ))
-            .with_hint("remove this setting, and allow hosts in the project's allowlist")),
-        }
+/// The refusal of a setting that no policy limits, if an outer one exists.
+pub(crate) fn check_without_policy(outer: &[OuterPolicy], setting: &str) -> Result<(), Failure> {
+    match outer.first() {
+        None => Ok(()),
+        Some(OuterPolicy { document, .. }) => Err(Failure::new(format!(
+            "`{setting}` gives access without a policy, which {document} does not permit"
+        ))
+        .with_hint("remove this setting, and allow hosts in an allowlist of the project")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -90,7 +99,7 @@ mod tests {
         let path = folder.path().join("policy.yaml");
         let ids = fs::metadata(folder.path()).unwrap();
         let own = (ids.uid(), ids.gid());
-        let read_as = |resolver: &Resolver, own| read(resolver, &path, "~/p.yaml".to_owned(), own);
+        let read_as = |resolver: &Resolver, own| read(resolver, &path, "~/p.yaml", own);
         let read = |own| read_as(&Resolver::default(), own).map_err(|failure| failure.to_string());
         assert_eq!(read(own), Ok(None));
         for (text, mode, own, expected) in [
@@ -110,26 +119,18 @@ mod tests {
                 (read, _) => panic!("{text:?}: {read:?}"),
             }
         }
+        let (target, moved) = (folder.path().join("target.yaml"), folder.path().join("moved.yaml"));
+        fs::rename(&path, &target).unwrap();
+        symlink(&target, &path).unwrap();
+        assert!(read(own).unwrap().is_some());
+        fs::rename(&target, &moved).unwrap();
+        assert!(read(own).unwrap_err().contains("is a link to a file that does not exist"));
+        fs::rename(&moved, &path).unwrap();
         let untrusted = Resolver::new([folder.path()]);
         let refusal = read_as(&untrusted, own).unwrap_err().to_string();
         assert!(refusal.contains("a task could have written it"), "{refusal}");
         if own.0 != 0 {
             assert!(read((0, 0)).unwrap_err().contains("another user"));
-        }
-    }
-
-    #[test]
-    fn settings_without_a_policy_are_refused_within_an_outer_one() {
-        let outer = [OuterPolicy::new("/etc/p.yaml", Allowlist::default())];
-        for (yaml, refused) in [
-            ("network_sandbox: false", true),
-            ("build: {network: host}", true),
-            ("network_sandbox: true", false),
-            ("build: {allowlist: a.yaml}", false),
-        ] {
-            let file = ConfigFile::parse(yaml, "sandbox.yaml", Path::new("/p/.sandbox")).unwrap();
-            assert_eq!(file.check_within(&outer).is_err(), refused, "{yaml}");
-            assert!(file.check_within(&[]).is_ok());
         }
     }
 }

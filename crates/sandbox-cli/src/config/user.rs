@@ -55,7 +55,7 @@ pub(super) fn written_by_others(label: &str, facts: (u32, u32, u32), own: (u32, 
     let owner = own.0;
     others_write(facts, own).then(|| {
         Failure::new(format!("`{label}` may have been written by another user"))
-            .with_hint(format!("if it is not: `chown {owner} {label}; chmod go-w {label}`"))
+            .with_hint(format!("if it was not: `chown {owner} {label}; chmod go-w {label}`"))
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sandbox::{Network, NetworkSandboxConfig};
 
 use super::Project;
-use crate::config::BuildFile;
+use crate::config::{BuildFile, check_without_policy};
 use crate::failure::Failure;
 use crate::trust::{Input, build_policy_rights};
 
@@ -20,11 +20,12 @@ impl Project {
     /// The same, with the allowlist as an input of the trust review.
     pub(super) fn build_network_input(&self) -> Result<(Option<Input>, Network), Failure> {
         let Some(path) = self.build_allowlist_path() else {
+            check_without_policy(&self.outer()?, "build: {network: host}")?;
             return Ok((None, Network::Unrestricted));
         };
         match self.policy(&path)? {
             Some((input, policy)) => {
-                Ok((input, Network::Sandboxed(NetworkSandboxConfig::new(self.within_outer(policy)))))
+                Ok((input, Network::Sandboxed(NetworkSandboxConfig::new(self.within_outer(policy)?))))
             }
             None if self.file.build.is_some() => Err(Failure::new(format!(
                 "the allowlist `{}`, named by `build.allowlist`, does not exist",

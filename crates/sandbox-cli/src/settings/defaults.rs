@@ -57,7 +57,7 @@ impl Project {
             Network::Disabled => {
                 let everything =
                     HostPattern::new("*").map_err(Failure::doing("allow the public internet"))?;
-                let policy = self.within_outer(Allowlist::new([Rule::Domain(everything)]));
+                let policy = self.within_outer(Allowlist::new([Rule::Domain(everything)]))?;
                 Network::Sandboxed(NetworkSandboxConfig::new(policy))
             }
             network => network,

@@ -8,7 +8,7 @@ use super::Project;
 use super::defaults::AgentDefaults;
 use super::review::Obeyed;
 use crate::args::ImageArgs;
-use crate::config::{ConfigFile, Folder, Places};
+use crate::config::{ConfigFile, Folder, OuterFiles, Places};
 
 pub(super) fn project(root: &Path, state: &Path) -> Project {
     Project {
@@ -20,7 +20,7 @@ pub(super) fn project(root: &Path, state: &Path) -> Project {
         config_path: None,
         config_inputs: Vec::new(),
         user_file: ConfigFile::default(),
-        outer: Vec::new(),
+        outer: OuterFiles::default(),
         current: root.to_owned(),
         defaults: AgentDefaults::default(),
         resolver: Resolver::new([root]),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use allowlist::{Allowlist, Match, PolicyText, Preset, Rule, RuleChange, RuleKind};
+use allowlist::{Allowlist, Match, OuterPolicy, PolicyText, Preset, Rule, RuleChange, RuleKind};
 use located_yaml::InvalidFile;
 use sandbox::credentials::SecretReplacements;
 use sandbox::gate::{self, Repository};
@@ -13,7 +13,7 @@ use sandbox::{Network, NetworkSandboxConfig};
 
 use super::Project;
 use crate::args::{PolicyArgs, TaskArgs};
-use crate::config::{Environment, read_text};
+use crate::config::{Environment, check_without_policy, read_text};
 use crate::credentials;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style};
@@ -133,12 +133,17 @@ impl Project {
         if policy.is_none() && !args.allow_something() {
             printer.warning(self.no_allowlist(&self.allowlist_path()));
         }
-        Ok(self.within_outer(with_flags(policy, args)))
+        self.within_outer(with_flags(policy, args))
+    }
+
+    /// The policies of the machine and of the user.
+    pub(crate) fn outer(&self) -> Result<Vec<OuterPolicy>, Failure> {
+        self.outer.read(&self.resolver)
     }
 
     /// The same policy within those of the machine and of the user.
-    pub(crate) fn within_outer(&self, policy: Allowlist) -> Allowlist {
-        policy.within_all(self.outer.iter().cloned())
+    pub(crate) fn within_outer(&self, policy: Allowlist) -> Result<Allowlist, Failure> {
+        Ok(policy.within_all(self.outer()?))
     }
 
     /// The policy of the file, otherwise the default of an agent; `None` if there is neither.
@@ -173,13 +178,13 @@ impl Project {
         self.folder.allowlist()
     }
 
-    /// The policy at `path`; `None` if it does not exist.
+    /// The policy at `path` alone; `None` if it does not exist.
     pub(crate) fn read_allowlist(&self, path: &Path) -> Result<Option<Allowlist>, Failure> {
         let Some((input, policy)) = self.policy(path)? else {
             return Ok(None);
         };
         self.obey(input.as_ref(), policy_rights(&policy).need_trust())?;
-        Ok(Some(self.within_outer(policy)))
+        Ok(Some(policy))
     }
 
     /// The file of a policy, to change it: the one named by a flag, otherwise the project's. It
@@ -242,12 +247,12 @@ impl Project {
         let (known, left) = match change {
             RuleChange::Allow(_) | RuleChange::Restore(_) => {
                 let denied = after.denied_places().filter_map(meets).map(|place| place.to_string());
-                let outer = self.outer.iter().filter(|outer| {
+                let outer = self.outer()?.into_iter().filter(|outer| {
                     let (rules, denied) = (outer.policy.rules(), outer.policy.denied());
                     !rules.iter().any(|known| known.covers(change.rule()))
                         || denied.iter().any(|denied| change.rule().may_be_denied_by(denied))
                 });
-                let outer = outer.map(|outer| outer.document.clone());
+                let outer = outer.map(|outer| outer.document);
                 (after.places().find_map(covers), denied.chain(outer).collect())
             }
             RuleChange::Deny(_) => (after.denied_places().find_map(covers), Vec::new()),
@@ -359,6 +364,7 @@ impl Project {
                     "--ask needs the network sandbox, which `network_sandbox: false` turns off",
                 ));
             }
+            check_without_policy(&self.outer()?, "network_sandbox: false")?;
             printer.warning(
                 "`network_sandbox: false`: the task has the host's network access, and nothing is logged",
             );
@@ -368,8 +374,14 @@ impl Project {
             return Ok(Network::Unrestricted);
         }
         let policy = if args.audit {
-            printer.warning("--audit: the task reaches any public host; `sandbox logs` shows its requests");
-            self.within_outer(with_flags(self.allowlist_if_any(&args.policy, printer)?, &args.policy))
+            let policy = with_flags(self.allowlist_if_any(&args.policy, printer)?, &args.policy);
+            let policy = self.within_outer(policy)?;
+            let outer = policy.outer().iter().map(|outer| format!(" within {}", outer.document));
+            let outer = outer.collect::<Vec<_>>().join(" and");
+            printer.warning(format_args!(
+                "--audit: the task reaches any public host{outer}; `sandbox logs` shows its requests"
+            ));
+            policy
         } else {
             self.allowlist(&args.policy, printer)?
         };

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use allowlist::OuterPolicy;
 use located_yaml::{InvalidFile, Spanned};
 use sandbox::host_path::{Found, Resolver};
 use sandbox::{Agent, SandboxConfig};
@@ -13,8 +12,8 @@ use super::review::{Obeyed, TrustedProject};
 use super::variables::passed_value;
 use crate::args::{GlobalArgs, ImageArgs};
 use crate::config::{
-    self, ConfigFile, CredentialsFile, Environment, Folder, Places, UpstreamFile, find_engine, own_service,
-    project_key, project_root,
+    self, ConfigFile, CredentialsFile, Environment, Folder, OuterFiles, Places, UpstreamFile, find_engine,
+    own_service, project_key, project_root,
 };
 use crate::failure::{Failure, with_causes};
 use crate::printer::Printer;
@@ -41,7 +40,7 @@ pub(crate) struct Project {
     /// The user's own file.
     pub(super) user_file: ConfigFile,
     /// The policies of the machine and of the user.
-    pub(super) outer: Vec<OuterPolicy>,
+    pub(super) outer: OuterFiles,
     /// The folder in which the command was started: the work tree, or one in it.
     pub(crate) current: PathBuf,
     /// The defaults of an agent without files.
@@ -123,11 +122,6 @@ impl Project {
             file = file.over(user.clone())?;
             user_file = user;
         }
-        let outer = config::outer_policies(&resolver, environment)?;
-        file.check_within(&outer)?;
-        for OuterPolicy { document, .. } in &outer {
-            printer.note(format_args!("limited by {document}"));
-        }
         Ok(Self {
             key: project_key(root),
             root: root.to_owned(),
@@ -137,7 +131,7 @@ impl Project {
             config_path,
             config_inputs,
             user_file,
-            outer,
+            outer: OuterFiles::find(environment),
             current: root.to_owned(),
             defaults: AgentDefaults::default(),
             resolver,

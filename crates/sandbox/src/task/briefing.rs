@@ -10,7 +10,8 @@ pub(super) fn briefing(launch: &Launch) -> String {
         Network::Disabled => NetworkAccess::Disabled,
         Network::Unrestricted => NetworkAccess::Unrestricted,
         Network::Sandboxed(config) => NetworkAccess::Proxied {
-            policy: (!config.is_audited()).then(|| config.allowlist()),
+            policy: config.allowlist(),
+            is_audited: config.is_audited(),
             services: config
                 .host_services()
                 .iter()

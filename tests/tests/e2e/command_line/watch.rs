@@ -166,15 +166,18 @@ async fn hostile_requests_do_not_affect_the_terminal() {
     let raw = r"exec 3<>/dev/tcp/open.test/80; printf 'GET /\e]0;owned\a\e[2J\e[31m\xe2\x80\xae\xe2\x80\x8b<script> HTTP/1.1\r\nHost: open.test\r\n\r\n' >&3; head -c 12 <&3";
     assert!(run.ask(raw).contains("403"), "the URL is invalid");
     run.ask(&format!("status 'https://shut.test/%1b[2J<b>' https://shut.test/{long} https://open.test/"));
-    let screen = tmux.shows_all(&[
-        "✓ GET     https://open.test/",
-        "https://shut.test/%1b[2J<b>",
-        "https://shut.test/xxxxxxxxxx",
-        "…",
-        r"http://open.test/\x1b]0;owned\x07\x1b[2J",
-    ]);
-    assert!(screen.lines().next().is_some_and(|line| line.starts_with(" sandbox watch")), "{screen}");
-    assert!(!screen.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{screen:?}");
+    for (columns, rows) in [(120, 30), (200, 60), (80, 24)] {
+        tmux.resize(columns, rows);
+        let screen = tmux.shows_all(&[
+            "✓ GET     https://open.test/",
+            "https://shut.test/%1b[2J<b>",
+            "https://shut.test/xxxxxxxxxx",
+            "…",
+            r"http://open.test/\x1b]0;owned\x07\x1b[2J",
+        ]);
+        assert!(screen.lines().next().is_some_and(|line| line.starts_with(" sandbox watch")), "{screen}");
+        assert!(!screen.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{screen:?}");
+    }
     for title in ["owned", "title"] {
         assert!(!tmux.ask(&["display-message", "-p", "#{pane_title}"]).contains(title));
     }

@@ -32,14 +32,14 @@ fn wrong_types() {
         " [1]",
         1,
         2,
-        "the document must be a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools`, `budget` and `within`",
+        "the document must be a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
     // In YAML that is an empty document.
     check_json(
         "null",
         1,
         1,
-        "the document must be a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools`, `budget` and `within`",
+        "the document must be a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
     check(
         "{\n  \"domains\": [\"a\", 12]\n}",
@@ -106,7 +106,7 @@ fn embedded_policy_is_validated_as_strictly() {
         (r#"{"x": 1}"#, "unknown key"),
         (
             "1",
-            "the document must be a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools`, `budget` and `within`",
+            "the document must be a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
         ),
     ] {
         let error = serde_json::from_str::<Allowlist>(text).unwrap_err().to_string();

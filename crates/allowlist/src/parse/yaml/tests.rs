@@ -18,7 +18,7 @@ fn wrong_types() {
         "just text\n",
         1,
         1,
-        "the document must be a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools`, `budget` and `within`, not ",
+        "the document must be a mapping with the keys `presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
     );
     check("\n\n  12\n", 3, 3, "not a number");
     check("domains:\n  - [a]\n", 2, 5, "not a list");
@@ -43,7 +43,7 @@ fn keys() {
         "domains: [a]\nextra: 1\n",
         2,
         1,
-        "`presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools`, `budget` or `within`",
+        "`presets`, `deny`, `domains`, `url_prefixes`, `vendor_tools` or `budget`",
     );
     check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "did you mean `methods`?");
     check("url_prefixes:\n  - host: a\n    git:\n", 3, 5, "`git` has no value");

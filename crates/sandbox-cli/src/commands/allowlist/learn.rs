@@ -36,7 +36,7 @@ pub(super) fn learn(
         logged.into_iter().partition(requests::Logged::is_up_to_rules);
     let narrow: Vec<HostPattern> =
         project.credentials().scopes().flat_map(|(_, _, scopes)| scopes).cloned().collect();
-    let policy = project.within_outer(file.policy().clone());
+    let policy = project.within_outer(file.policy().clone())?;
     let asked = up_to_rules.into_iter().map(|logged| logged.asked);
     let mut learnt = policy.learn_up_to(args.step(), asked, &narrow);
     let doubtful = learnt.remove_doubtful(file.policy(), &args.with);

@@ -25,7 +25,14 @@ impl Logged {
         match self.reason {
             None => true,
             Some(BlockReason::Policy(reason)) => {
-                matches!(reason, Reason::Host | Reason::PathNotAllowed | Reason::Method | Reason::Query)
+                matches!(
+                    reason,
+                    Reason::OuterPolicy
+                        | Reason::Host
+                        | Reason::PathNotAllowed
+                        | Reason::Method
+                        | Reason::Query
+                )
             }
             Some(_) => false,
         }

@@ -20,6 +20,7 @@ pub(super) fn simulate(
 ) -> Result<ExitStatus, Failure> {
     let path = std::path::absolute(&args.file).map_err(Failure::doing("find the current folder"))?;
     let policy = project.read_allowlist(&path)?.ok_or_else(|| project.missing_allowlist(&path))?;
+    let policy = project.within_outer(policy)?;
     let logs = project.logs();
     let folders =
         if args.all { run_folder::folders(&logs) } else { run_folder::find_each(&logs, &args.runs)? };

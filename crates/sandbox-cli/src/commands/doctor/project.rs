@@ -12,9 +12,11 @@ use super::report::Check;
 /// The checks of the project that need no engine.
 pub(super) fn checks(project: &Result<Project, Failure>, environment: &Environment) -> Vec<Check> {
     match project {
-        Ok(project) => {
-            vec![configuration(project), credentials(project, environment), policy(project), image(project)]
-        }
+        Ok(project) => [configuration(project), credentials(project, environment), policy(project)]
+            .into_iter()
+            .chain(outer(project))
+            .chain([image(project)])
+            .collect(),
         Err(failure) => vec![Check::failed("configuration", failure)],
     }
 }
@@ -73,16 +75,25 @@ fn policy(project: &Project) -> Check {
             ),
         ),
         Ok(Some(policy)) => match policy.lint().len() {
-            0 => {
-                let outer = policy.outer().iter().map(|outer| format!(", limited by {}", outer.document));
-                Check::ok("allowlist", path.display().to_string() + &outer.collect::<String>())
-            }
+            0 => Check::ok("allowlist", path.display().to_string()),
             count => Check::warn(
                 "allowlist",
                 format!("{}: {count} warning{}", path.display(), if count == 1 { "" } else { "s" }),
                 "`sandbox allowlist lint` shows them",
             ),
         },
+    }
+}
+
+/// The policies outside of the project's; `None` if there are none.
+fn outer(project: &Project) -> Option<Check> {
+    match project.outer() {
+        Err(failure) => Some(Check::failed("policies", &failure)),
+        Ok(outer) if outer.is_empty() => None,
+        Ok(outer) => {
+            let documents: Vec<String> = outer.into_iter().map(|outer| outer.document).collect();
+            Some(Check::ok("policies", format!("{} limit every project", documents.join(" and "))))
+        }
     }
 }
 
