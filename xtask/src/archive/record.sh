@@ -13,7 +13,7 @@ type() {
         sleep 0.03
     done
     echo
-    eval "$1"
+    eval "$1" || true
 }
 END
 cat > first-answer.sh <<'END'
@@ -23,7 +23,7 @@ type "sandbox agent 'Say in one sentence what a sandbox is good for.'"
 sleep 5
 END
 cat > learnt-policy.sh <<'END'
-type 'sandbox run -- pip install demo || true'
+type 'sandbox run -- pip install demo'
 type 'sandbox run --audit -- pip install demo'
 (sleep 3; echo y > ~/keys) &
 type 'sandbox allowlist learn'
@@ -44,8 +44,10 @@ rm sandbox_*.deb
 mkdir .sandbox
 cat > .sandbox/sandbox.yaml <<END
 image: $IMAGE
-env: {PIP_INDEX_URL: "https://pypi.test/simple", PIP_QUIET: "1", PIP_BREAK_SYSTEM_PACKAGES: "1", PIP_ROOT_USER_ACTION: ignore, PIP_DISABLE_PIP_VERSION_CHECK: "1"}
+env: {PIP_INDEX_URL: "https://pypi.test/simple", PIP_PROGRESS_BAR: "off", PIP_BREAK_SYSTEM_PACKAGES: "1", PIP_ROOT_USER_ACTION: ignore, PIP_DISABLE_PIP_VERSION_CHECK: "1"}
 END
-sandbox trust --yes
+sandbox trust
+# What the engine prints when it first uses an image does not belong in the picture.
+sandbox run -- true
 record learnt-policy
 rm -r ~/.config/sandbox
