@@ -13,6 +13,7 @@
 mod apt;
 mod archive;
 mod bench;
+mod browser;
 mod cargo;
 mod claude_code;
 mod debian;
@@ -42,6 +43,7 @@ mod scrub;
 mod storm;
 mod task_base_image;
 mod task_bench;
+mod task_browser;
 mod task_claude_bin;
 mod task_demo;
 mod task_dist;
@@ -83,7 +85,7 @@ enum Task {
     /// Run the end-to-end tests on real podman.
     E2e(task_e2e::E2eArgs),
     /// Run the checks that every change must pass: format, lints, tidy, tests without an engine,
-    /// the fast end-to-end tests, the demo.
+    /// reports in a browser, the fast end-to-end tests, the demo.
     ///
     /// This starts three engines, and needs root and apt. `--all` starts six, and needs loop
     /// devices and a kernel with btrfs.
@@ -94,6 +96,8 @@ enum Task {
     Fixtures(task_fixtures::FixturesArgs),
     /// Fuzz all code that reads hostile bytes.
     Fuzz(task_fuzz::FuzzArgs),
+    /// Open reports with hostile text in Chromium, and check that they are inert and accessible.
+    Browser(task_browser::BrowserArgs),
     /// Measure the overhead of the sandbox.
     Bench(task_bench::BenchArgs),
     /// Test that nothing is left, lost or disturbed by failures around a task.
@@ -125,6 +129,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Tidy(args) => task_tidy::run(&args),
         Task::Fixtures(args) => task_fixtures::run(&args),
         Task::Fuzz(args) => task_fuzz::run(&args),
+        Task::Browser(args) => task_browser::run(&args),
         Task::Bench(args) => task_bench::run(&args),
         Task::Storm(args) => task_storm::run(&args),
         Task::Dist(args) => task_dist::run(&args),

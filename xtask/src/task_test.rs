@@ -17,6 +17,7 @@ use crate::publishing;
 use crate::report::{say, seconds};
 use crate::reproducible;
 use crate::results::Results;
+use crate::task_browser::{self, BrowserArgs};
 use crate::task_demo::{self, DemoArgs};
 use crate::task_e2e;
 use crate::task_fuzz;
@@ -150,6 +151,7 @@ fn tests(
             cargo(["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
         )
     });
+    parts.attempt("reports in a browser", || task_browser::run(&BrowserArgs::for_tests()));
     for selection in selections {
         parts.attempt(&format!("end to end on {}", selection.podman.name()), || {
             add(results, task_e2e::on_private_engine(programs, selection, None)?)

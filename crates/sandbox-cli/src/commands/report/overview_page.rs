@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 
 use super::content::Host;
 use super::overview::{Overview, utc};
-use super::page::{bytes, document, list, numbers, seconds, shown, table};
+use super::page::{brief, bytes, document, list, numbers, seconds, shown, table};
 
 pub(super) fn page(overview: &Overview) -> String {
     let main = html! { (runs(overview)) (hosts(overview)) (refusals(overview)) (rules(overview)) };
@@ -49,9 +49,9 @@ fn runs(overview: &Overview) -> Markup {
             @let (run, totals) = (&row.run, &row.totals);
             @let began = i64::try_from(run.started_ms / 1000).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
             tr {
-                th scope="row" { code { (shown(&run.id)) } }
-                td { code { (shown(&run.program)) } }
-                td { (shown(&run.state_text())) }
+                th scope="row" { code { (brief(&run.id)) } }
+                td { code { (brief(&run.program)) } }
+                td { (brief(&run.state_text())) }
                 td.word { (began.map(utc).unwrap_or_default()) }
                 td.number { (run.cost_text().unwrap_or_default()) }
                 td.number { @if let Some(tokens) = totals.tokens { (tokens.input) " in, " (tokens.output) " out" } }
@@ -85,18 +85,23 @@ fn runs(overview: &Overview) -> Markup {
 fn hosts(overview: &Overview) -> Markup {
     let rows = html! {
         @for row in &overview.hosts {
-            tr { th scope="row" { code { (shown(&row.host)) } } (numbers(&row.requests)) td.number { (row.runs) } }
+            tr { th scope="row" { code { (brief(&row.host)) } } (numbers(&row.requests)) td.number { (row.runs) } }
         }
         @if overview.other_hosts != Host::default() {
             tr { th scope="row" { "all others" } (numbers(&overview.other_hosts)) td {} }
         }
     };
     let columns = ["Host", "#Allowed", "#Blocked", "#Failed", "#Sent", "#Received", "#Runs"];
+    let bound = bound(overview.other_hosts != Host::default());
     section(
         "Hosts",
         "No requests.",
         overview.hosts.is_empty(),
-        &table("Requests by host, those with the most permitted requests first; at least", &columns, &rows),
+        &table(
+            &format!("Requests by host, those with the most permitted requests first{bound}"),
+            &columns,
+            &rows,
+        ),
     )
 }
 
@@ -104,8 +109,8 @@ fn refusals(overview: &Overview) -> Markup {
     let rows = html! {
         @for row in &overview.refusals {
             tr {
-                td { code { (shown(&row.method)) " " (shown(&row.url)) } }
-                td.word { (shown(&row.reason)) }
+                td { code { (brief(&row.method)) " " (brief(&row.url)) } }
+                td.word { (brief(&row.reason)) }
                 td.number { (row.count) } td.number { (row.runs) }
                 td { (row.fix.as_deref().map(shown).unwrap_or_default()) }
             }
@@ -113,18 +118,24 @@ fn refusals(overview: &Overview) -> Markup {
         @if overview.other_refusals > 0 { tr { td { "all others" } td {} td.number { (overview.other_refusals) } td {} td {} } }
     };
     let columns = ["Request", "Reason", "#Times", "#Runs", "To allow it"];
+    let bound = bound(overview.other_refusals > 0);
     section(
         "Blocked",
         "No request was blocked.",
         overview.refusals.is_empty(),
-        &table("Blocked requests, the most frequent first; at least", &columns, &rows),
+        &table(&format!("Blocked requests, the most frequent first{bound}"), &columns, &rows),
     )
+}
+
+/// States that what came back after it gave way to others was counted anew.
+fn bound(is_bound: bool) -> &'static str {
+    if is_bound { "; there were too many to count each, so the numbers are lower bounds" } else { "" }
 }
 
 fn rules(overview: &Overview) -> Markup {
     let rows = html! {
         @for row in &overview.rules {
-            tr { th scope="row" { code { (shown(&row.rule)) } } td.number { @if row.requests == 0 { "unused" } @else { (row.requests) } } }
+            tr { th scope="row" { code { (brief(&row.rule)) } } td.number { @if row.requests == 0 { "unused" } @else { (row.requests) } } }
         }
     };
     let inner = html! {

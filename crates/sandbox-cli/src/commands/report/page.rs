@@ -1,6 +1,8 @@
 //! The page. Every text passes through [`shown`], and `maud` escapes the rest; there are no scripts
 //! and no links.
 
+use std::cmp::Reverse;
+
 use claude_output::{ContentBlock, EventKind, StreamEvent};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sandbox::network_event::RequestOutcome;
@@ -9,15 +11,22 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::MOST_CHANGES;
-use super::content::{Host, Report, Row};
+use super::content::{Host, Refusal, Report, Row};
+use super::overview::{MOST_HOSTS, MOST_REFUSALS};
 use crate::git_report::{coming, staying};
 use crate::printer::sanitize;
 
 /// The maximum number of characters of one text.
 const LONGEST: usize = 20_000;
 
+/// The maximum number of characters of a text in a table; the log has all.
+const LONGEST_CELL: usize = 500;
+
+/// The maximum number of rows of one table: browsers lay out those that are visible.
+const PART: usize = 500;
+
 /// The maximum number of hosts that are shown of a credential.
-const MOST_HOSTS: usize = 20;
+const HOSTS_OF_CREDENTIAL: usize = 20;
 
 /// The browser enforces it, regardless of the content.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -30,9 +39,18 @@ pub(super) fn shown(text: &str) -> String {
     sanitize(&cut(text))
 }
 
+/// As [`shown`], in a table.
+pub(super) fn brief(text: &str) -> String {
+    sanitize(&cut_to(text, LONGEST_CELL))
+}
+
 /// The part of a text that is shown.
 pub(super) fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    cut_to(text, LONGEST)
+}
+
+fn cut_to(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
         None => text.to_owned(),
         Some((end, _)) => {
             let rest = text.len() - end;
@@ -80,7 +98,7 @@ fn facts(report: &Report) -> Markup {
     let count = |decision: fn(&Host) -> u64| report.hosts.values().map(decision).fold(0, u64::saturating_add);
     let mut facts = vec![("Project", shown(&report.project))];
     if let Some(record) = &report.record {
-        facts.push(("Command", shown(&record.command)));
+        facts.push(("Command", brief(&record.command)));
         facts.push(("Began", shown(&record.began)));
         facts.push(match &record.end {
             Some(end) => ("Took", format!("{:.1} s", seconds(end.duration_ms))),
@@ -88,8 +106,8 @@ fn facts(report: &Report) -> Markup {
         });
         facts.extend(record.end.as_ref().map(|end| ("Exit code", end.exit_code.to_string())));
         if let Some(session) = &record.session {
-            facts.extend(session.outcome.as_ref().map(|outcome| ("Outcome", shown(outcome))));
-            facts.extend(session.id.as_ref().map(|id| ("Session", shown(id))));
+            facts.extend(session.outcome.as_ref().map(|outcome| ("Outcome", brief(outcome))));
+            facts.extend(session.id.as_ref().map(|id| ("Session", brief(id))));
             facts.extend(session.turns.map(|turns| ("Turns", turns.to_string())));
             facts.extend(session.cost.map(|cost| ("Cost", format!("${cost:.4}"))));
         }
@@ -134,46 +152,70 @@ pub(super) fn table(caption: &str, columns: &[&str], rows: &Markup) -> Markup {
     }
 }
 
+/// As [`table`], in parts if there are many rows.
+fn tables(caption: &str, columns: &[&str], rows: &[Markup]) -> Markup {
+    if rows.len() <= PART {
+        return table(caption, columns, &html! { @for row in rows { (row) } });
+    }
+    html! {
+        @for (before, part) in (0..).step_by(PART).zip(rows.chunks(PART)) {
+            @let caption = format!("{caption}: {} to {}", before + 1, before + part.len());
+            div.part { (table(&caption, columns, &html! { @for row in part { (row) } })) }
+        }
+    }
+}
+
 /// A text that scrolls where it is too long, also by keyboard.
 fn text(label: &str, class: &str, text: &Markup) -> Markup {
     html! { pre class=(class) role="group" aria-label=(label) tabindex="0" { (text) } }
 }
 
 fn refusals(report: &Report) -> Markup {
-    let rows = html! {
-        @for ([method, url, reason], refusal) in &report.refusals {
+    let mut refusals: Vec<_> = report.refusals.iter().collect();
+    refusals.sort_by_key(|(_, refusal)| Reverse(refusal.count));
+    let row = |([method, url, reason], refusal): &(&[String; 3], &Refusal)| {
+        html! {
             tr {
-                td { code { (shown(method)) " " (shown(url)) } }
-                td.word { (shown(reason)) }
+                td { code { (brief(method)) " " (brief(url)) } }
+                td.word { (brief(reason)) }
                 td.number { (refusal.count) }
                 td { (refusal.fix.as_deref().map(shown).unwrap_or_default()) }
             }
         }
     };
+    let rows: Vec<_> = refusals.iter().take(MOST_REFUSALS).map(row).collect();
     html! {
         section {
             h2 { "Blocked" }
-            @if report.refusals.is_empty() { p { "Nothing was blocked." } }
-            @else { (table("Blocked requests, and how to allow them", &["Request", "Reason", "#Times", "To allow it"], &rows)) }
+            @if rows.is_empty() { p { "No request was blocked." } }
+            @else { (tables("Blocked requests, and how to allow them", &["Request", "Reason", "#Times", "To allow it"], &rows)) }
+            (more(refusals.len() - rows.len(), "blocked requests", report))
         }
     }
 }
 
 fn hosts(report: &Report) -> Markup {
-    let rows = html! {
-        @for (name, host) in &report.hosts {
-            tr {
-                th scope="row" { code { (shown(name)) } }
-                (numbers(host))
-            }
-        }
-    };
+    let mut hosts: Vec<_> = report.hosts.iter().collect();
+    // The policy limits the number of hosts with permitted requests.
+    hosts.sort_by_key(|(_, host)| Reverse(host.allowed.saturating_add(host.failed)));
+    let row = |(name, host): &(&String, &Host)| html! { tr { th scope="row" { code { (brief(name)) } } (numbers(host)) } };
+    let rows: Vec<_> = hosts.iter().take(MOST_HOSTS).map(row).collect();
     let columns = ["Host", "#Allowed", "#Blocked", "#Failed", "#Sent", "#Received"];
     html! {
         section {
             h2 { "Hosts" }
-            @if report.hosts.is_empty() { p { "No requests." } }
-            @else { (table("Requests and bytes by host", &columns, &rows)) }
+            @if rows.is_empty() { p { "No requests." } }
+            @else { (tables("Requests and bytes by host", &columns, &rows)) }
+            (more(hosts.len() - rows.len(), "hosts", report))
+        }
+    }
+}
+
+/// States that some are not listed, if they are not.
+fn more(count: usize, what: &str, report: &Report) -> Markup {
+    html! {
+        @if count > 0 {
+            p.note { (count) " more " (what) " are in the log: " code { "sandbox logs --run " (shown(&report.run)) } }
         }
     }
 }
@@ -190,10 +232,10 @@ fn credentials(report: &Report) -> Markup {
     let rows = html! {
         @for (name, credential) in &report.credentials {
             tr {
-                th scope="row" { code { (shown(name)) } }
+                th scope="row" { code { (brief(name)) } }
                 td {
-                    @for host in credential.hosts.iter().take(MOST_HOSTS) { code { (shown(host)) } " " }
-                    @if let Some(more @ 1..) = credential.hosts.len().checked_sub(MOST_HOSTS) { "and " (more) " more" }
+                    @for host in credential.hosts.iter().take(HOSTS_OF_CREDENTIAL) { code { (brief(host)) } " " }
+                    @if let Some(more @ 1..) = credential.hosts.len().checked_sub(HOSTS_OF_CREDENTIAL) { "and " (more) " more" }
                 }
                 td.number { (credential.requests) }
             }
@@ -230,19 +272,19 @@ fn requests(report: &Report) -> Markup {
         let style = format!("margin-left:{:.2}%;width:{:.2}%", 100.0 * after / whole, 100.0 * took / whole);
         Some((style, format!("began after {after:.1} s, took {took:.1} s")))
     };
-    let rows = html! {
-        @for (row, span) in report.requests.iter().zip(&spans) {
-            @let request = &row.request;
+    let row = |(row, span): (&Row, &Option<_>)| {
+        let request = &row.request;
+        html! {
             tr class=(class(request.decision)) {
-                td.word { (shown(row.time.get(11..23).unwrap_or(&row.time))) }
+                td.word { (brief(row.time.get(11..23).unwrap_or(&row.time))) }
                 td { code {
-                    (shown(&request.method)) " " (request.scheme) "://" (shown(&request.host)) (shown(&request.target))
+                    (brief(&request.method)) " " (request.scheme) "://" (brief(&request.host)) (brief(&request.target))
                 } }
                 td {
                     (word(request.decision))
                     @if let Some(status) = request.status { " " (status) }
                     @if let Some(reason) = request.reason { ", " (reason) }
-                    @if let Some(error) = &request.error { ": " (shown(error)) }
+                    @if let Some(error) = &request.error { ": " (brief(error)) }
                 }
                 td.number { (request.duration_ms) " ms" }
                 td.bar { @if let Some((style, label)) = bar(span) {
@@ -251,17 +293,16 @@ fn requests(report: &Report) -> Markup {
             }
         }
     };
+    let rows: Vec<_> = report.requests.iter().zip(&spans).map(row).collect();
     let columns = ["Ended", "Request", "Result", "#Took", "When"];
     html! {
         section {
             h2 { "Requests" }
             details open {
-                summary { (report.requests.len()) " requests" }
-                (table("Requests in the order of their ends", &columns, &rows))
+                summary { @if report.more_requests > 0 { "The first " } (rows.len()) " requests" }
+                (tables("Requests in the order of their ends", &columns, &rows))
             }
-            @if report.more_requests > 0 {
-                p.note { (report.more_requests) " more are in the log: " code { "sandbox logs --run " (shown(&report.run)) } }
-            }
+            (more(usize::try_from(report.more_requests).unwrap_or(usize::MAX), "requests", report))
         }
     }
 }

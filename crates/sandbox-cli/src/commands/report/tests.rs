@@ -206,6 +206,30 @@ fn page_is_usable_by_keyboard_and_screen_reader() {
     assert!(page.contains("BLOCKED") && page.contains("\"removed\">-") && page.contains("\"added\">+"));
 }
 
+#[test]
+fn many_rows_are_listed_in_parts_and_bounded() {
+    let refused = |at: usize| RequestRecord {
+        decision: RequestOutcome::Blocked,
+        target: format!("/{at}/{}", "x".repeat(9_000)),
+        ..request(&format!("h{at}.example"), &[])
+    };
+    let refused: Vec<_> = (0..1_200).map(refused).collect();
+    let report = Report { more_requests: 7, ..report_of(&refused) };
+    let page = page::page(&report);
+    for part in [
+        "<caption>Requests in the order of their ends: 1 to 500</caption>",
+        "<caption>Requests in the order of their ends: 1001 to 1200</caption>",
+        "The first 1200 requests",
+        "7 more requests are in the log",
+        "1000 more blocked requests are in the log",
+        "200 more hosts are in the log",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(page.len() < 1_000 * 1_400 * 2, "long texts are cut: {}", page.len());
+    assert!(!page::page(&report_of(&refused[..3])).contains("part\""));
+}
+
 /// A page with this number of tables.
 pub(super) fn assert_usable(page: &str, tables: usize) {
     let tags = |name: &str| {
