@@ -72,9 +72,9 @@ pub use located_yaml::InvalidFile;
 pub use matched::Match;
 pub use method::Method;
 pub use method::RuleMethod;
-pub use outer::OuterPolicy;
 pub use path_pattern::PathPattern;
 pub use policy::Allowlist;
+pub use policy::OuterPolicy;
 pub use policy::RuleChange;
 #[cfg(feature = "yaml")]
 pub use policy_text::CannotEdit;

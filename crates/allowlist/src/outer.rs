@@ -1,33 +1,12 @@
 //! Policies outside of another, which can only narrow what it allows.
 
-use serde::Deserialize;
-use serde::Serialize;
-
 use crate::budget::Budget;
 use crate::decision::Decision;
 use crate::denial::Denial;
 use crate::host::HostName;
 use crate::policy::Allowlist;
+use crate::policy::OuterPolicy;
 use crate::request::Request;
-
-/// A policy outside of another one: a request must be allowed by both.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a mapping with the keys `document` and `policy`")]
-#[non_exhaustive]
-pub struct OuterPolicy {
-    /// The name of its document, such as `/etc/sandbox/policy.yaml`. Messages to the task contain it.
-    pub document: String,
-    /// Its rules, vendor tools and budget.
-    pub policy: Allowlist,
-}
-
-impl OuterPolicy {
-    /// The policy that messages call `document`.
-    #[must_use]
-    pub fn new(document: impl Into<String>, policy: Allowlist) -> Self {
-        Self { document: document.into(), policy }
-    }
-}
 
 impl Allowlist {
     /// The same policy within `outer`, which `document` names in messages: what either refuses is

@@ -8,7 +8,6 @@ use serde::ser::SerializeStruct;
 use crate::budget::Budget;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
-use crate::outer::OuterPolicy;
 use crate::path_pattern::PathPattern;
 use crate::preset::Preset;
 use crate::request::Request;
@@ -43,6 +42,25 @@ struct Apart {
     vendor_tools: VendorTools,
     budget: Budget,
     outer: Vec<OuterPolicy>,
+}
+
+/// A policy outside of another one: a request must be allowed by both.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a mapping with the keys `document` and `policy`")]
+#[non_exhaustive]
+pub struct OuterPolicy {
+    /// The name of its document, such as `/etc/sandbox/policy.yaml`. Messages to the task contain it.
+    pub document: String,
+    /// Its rules, vendor tools and budget.
+    pub policy: Allowlist,
+}
+
+impl OuterPolicy {
+    /// The policy that messages call `document`.
+    #[must_use]
+    pub fn new(document: impl Into<String>, policy: Allowlist) -> Self {
+        Self { document: document.into(), policy }
+    }
 }
 
 /// A change of what one rule covers.
