@@ -90,7 +90,7 @@ mod tests {
                 "steps": [{"name": "the proxy serves", "at_ms": {"median": 70.0}}],
             },
             "proxy": {
-                "start_ms": {"median": 2.5}, "idle_kib": 4096, "loaded_kib": 8192, "peak_kib": 9216, "concurrency": 16,
+                "start_ms": {"median": 2.5}, "idle_kib": 4096, "loaded_kib": 8192, "peak_kib": 9216, "concurrency": 16, "answer_ms": {"median": 1.25},
                 "http1": protocol, "http2": protocol,
                 "signing": {"passed_mb_per_second": 400.0, "signed_mb_per_second": 300.0, "long_bytes": 5_368_709_120_u64, "peak_kib": 10240},
             },

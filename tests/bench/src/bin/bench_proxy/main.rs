@@ -5,6 +5,7 @@
 //! channel. It needs dedicated addresses with the ports 53, 80 and 443 free: `cargo xtask bench`
 //! gives it a network namespace.
 
+mod answers;
 mod authority;
 mod connection;
 mod load;

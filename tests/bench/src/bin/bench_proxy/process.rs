@@ -9,10 +9,12 @@ use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
 use sandbox::credentials::SecretReplacements;
 use sandbox_proxy_protocol::{
-    Limits, Listen, PROTOCOL_VERSION, ProxyMessage, StartConfig, Upstream, from_line, to_line,
+    Command, Event, Limits, Listen, PROTOCOL_VERSION, ProxyMessage, Record, StartConfig, Upstream, Verdict,
+    from_line, to_line,
 };
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
 
 use super::authority::Authorities;
 
@@ -28,11 +30,13 @@ pub(crate) struct Plan<'a> {
     pub(crate) origin_roots_pem: &'a str,
     pub(crate) authorities: &'a Authorities,
     pub(crate) replacements: SecretReplacements,
+    /// Ask about each request, since no rule permits any.
+    pub(crate) asks: bool,
 }
 
 impl Plan<'_> {
     fn start_line(&self) -> Result<String> {
-        let policy = format!("domains: [{HOST}]");
+        let policy = if self.asks { String::new() } else { format!("domains: [{HOST}]") };
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: Allowlist::from_yaml(&policy, "bench.yaml").context("failed to read the policy")?,
@@ -47,7 +51,12 @@ impl Plan<'_> {
             },
             services: Vec::new(),
             // A load of minutes exceeds the limits of a single task.
-            limits: Limits { log_bytes: u64::MAX, ..Limits::default() },
+            limits: Limits {
+                log_bytes: u64::MAX,
+                question_timeout_ms: self.asks.then_some(60_000),
+                questions_per_minute: u32::MAX,
+                ..Limits::default()
+            },
         };
         to_line(&config).context("failed to write the start document")
     }
@@ -57,6 +66,8 @@ impl Plan<'_> {
 pub(crate) struct Proxy {
     child: Child,
     stdin: ChildStdin,
+    /// The numbers of its questions.
+    questions: mpsc::UnboundedReceiver<u64>,
     /// Time from the spawn to the ready message.
     pub(crate) start: Duration,
 }
@@ -76,7 +87,7 @@ impl Proxy {
         let line = plan.start_line()?;
         let mut command = std::process::Command::new(plan.program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut command = Command::from(command);
+        let mut command = tokio::process::Command::from(command);
         let begin = Instant::now();
         let mut child = command.kill_on_drop(true).spawn().context("failed to start the proxy")?;
         let mut stdin = child.stdin.take().context("the proxy has no stdin")?;
@@ -92,8 +103,26 @@ impl Proxy {
             ProxyMessage::Ready { .. } => {}
             other => bail!("the proxy did not become ready: {other:?}"),
         }
-        tokio::spawn(async move { tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await });
-        Ok(Self { child, stdin, start })
+        let (asked, questions) = mpsc::unbounded_channel();
+        if plan.asks {
+            tokio::spawn(read_questions(stdout, asked));
+        } else {
+            tokio::spawn(async move { tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await });
+        }
+        Ok(Self { child, stdin, questions, start })
+    }
+
+    /// Its next question.
+    pub(crate) async fn question(&mut self) -> Result<u64> {
+        self.questions.recv().await.context("the proxy ended without a question")
+    }
+
+    /// Permits the request of `question`.
+    pub(crate) async fn permit_once(&mut self, question: u64) -> Result<()> {
+        let answer =
+            Command::Answer { question, verdict: Verdict::Once, by: "bench".to_owned(), policy: None };
+        let line = to_line(&answer).context("failed to write an answer")?;
+        self.stdin.write_all(line.as_bytes()).await.context("failed to write to the proxy")
     }
 
     /// Its current and its peak memory.
@@ -121,4 +150,16 @@ impl Proxy {
         }
         Ok(())
     }
+}
+
+/// Sends the number of each question, and discards all other records.
+async fn read_questions(mut stdout: BufReader<ChildStdout>, asked: mpsc::UnboundedSender<u64>) -> Result<()> {
+    let mut line = Vec::new();
+    while stdout.read_until(b'\n', &mut line).await? > 0 {
+        if let ProxyMessage::Record(Record { event: Event::Asked { question, .. }, .. }) = from_line(&line)? {
+            asked.send(question)?;
+        }
+        line.clear();
+    }
+    Ok(())
 }

@@ -20,6 +20,9 @@ pub(crate) struct Report {
     pub(crate) transfer_bytes: u32,
     pub(crate) http1: Comparison,
     pub(crate) http2: Comparison,
+    /// From an answer to a question to the end of the small response that it permits, in
+    /// milliseconds.
+    pub(crate) answer_ms: Spread,
     pub(crate) signing: Signing,
 }
 

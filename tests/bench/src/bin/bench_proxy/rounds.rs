@@ -6,13 +6,13 @@ use anyhow::Result;
 use benchmarks::Sample;
 use sandbox::credentials::SecretReplacements;
 
-use super::Args;
 use super::authority::Authorities;
 use super::connection::{Destination, Protocol};
 use super::load::{self, CONCURRENCY};
 use super::process::{Plan, Proxy};
 use super::report::{Comparison, Report, Side};
 use super::signing;
+use super::{Args, answers};
 
 /// The amount of work.
 struct Effort {
@@ -21,6 +21,7 @@ struct Effort {
     latency: Duration,
     rate: Duration,
     transfer: u32,
+    answers: u32,
     signing: signing::Effort,
 }
 
@@ -30,6 +31,7 @@ const FULL: Effort = Effort {
     latency: Duration::from_secs(1),
     rate: Duration::from_secs(2),
     transfer: 256 * 1024 * 1024,
+    answers: 500,
     signing: signing::Effort { rounds: 5, transfer: 256 << 20, long: 5 << 30 },
 };
 const QUICK: Effort = Effort {
@@ -38,6 +40,7 @@ const QUICK: Effort = Effort {
     latency: Duration::from_millis(300),
     rate: Duration::from_millis(500),
     transfer: 64 * 1024 * 1024,
+    answers: 100,
     signing: signing::Effort { rounds: 3, transfer: 64 << 20, long: 1 << 30 },
 };
 
@@ -52,6 +55,7 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
         origin_roots_pem,
         authorities: &authorities,
         replacements: SecretReplacements::default(),
+        asks: false,
     };
     let mut starts = Sample::default();
     for _ in 0..effort.starts {
@@ -69,6 +73,7 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
     let http2 = sides.compare(Protocol::Http2, &effort).await?;
     let loaded = proxy.memory()?;
     proxy.stop().await?;
+    let answer_ms = answers::measure(&plan, &sides.proxied, effort.answers).await?;
     let signing = signing::measure(&plan, &effort.signing).await?;
     Ok(Report {
         start_ms: starts.spread(),
@@ -79,6 +84,7 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
         transfer_bytes: effort.transfer,
         http1,
         http2,
+        answer_ms,
         signing,
     })
 }
