@@ -1,7 +1,7 @@
 //! `browser`: opens the pages of `sandbox report` in Chromium.
 #![expect(clippy::indexing_slicing, reason = "what a JSON value does not have is null")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -58,6 +58,8 @@ pub(crate) fn run(args: &BrowserArgs) -> Result<()> {
         if args.is_test { cargo::program_for_tests("sandbox") } else { cargo::program("sandbox", &[]) }?;
     let axe = fs::read_to_string(npm::unpacked(AXE, "axe-core")?.join("axe.min.js"))?;
     let folder = workspace::target().join("browser");
+    let lock = File::create(folder.with_extension("lock"))?;
+    lock.lock().context("failed to wait for another check of reports")?;
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("failed to empty {}", folder.display()))?;
     }
@@ -186,7 +188,10 @@ fn problem(event: &Value, page: &Path) -> Option<String> {
         "Page.javascriptDialogOpening" => Some(format!("dialog: {}", params["message"])),
         "Network.requestWillBeSent" => {
             let url = params["request"]["url"].as_str()?;
-            (url != format!("file://{}", page.display())).then(|| format!("request: {url}"))
+            // The rest of the path may be encoded.
+            let name = page.file_name()?.to_str()?;
+            let is_page = url.starts_with("file:///") && url.ends_with(&format!("/browser/{name}"));
+            (!is_page).then(|| format!("request: {url}"))
         }
         "Log.entryAdded" => Some(format!("console: {}", params["entry"]["text"])),
         "Runtime.consoleAPICalled" | "Runtime.exceptionThrown" => Some(format!("console: {params}")),

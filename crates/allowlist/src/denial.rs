@@ -74,14 +74,19 @@ impl Denial {
         Self { rule: Some(index), ..Self::of_policy(Reason::Denied, message, "") }
     }
 
-    /// The same denial, by an outer policy, if a change of its document can fix it.
+    /// The same denial, by an outer policy, if a change of its document can fix it. Those of pushes
+    /// and vendor tools keep their reason: they depend on more than rules.
     pub(crate) fn outside(self, document: &str) -> Self {
         if self.file_at.is_none() {
             return self;
         }
         let message = format!("refused by {document}: {}", self.message_naming(document));
+        let reason = match self.reason {
+            Reason::RefNotAllowed | Reason::RefLost | Reason::VendorTool => self.reason,
+            _ => Reason::OuterPolicy,
+        };
         let document = Some(document.to_owned());
-        Self { push: self.push, document, ..Self::new(Reason::OuterPolicy, message) }
+        Self { push: self.push, document, ..Self::new(reason, message) }
     }
 
     /// The same denial, for a push.

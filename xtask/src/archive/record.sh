@@ -50,4 +50,5 @@ sandbox trust
 # What the engine prints when it first uses an image does not belong in the picture.
 sandbox run -- true
 record learnt-policy
+test "$(grep -c 'Successfully installed' ~/learnt-policy.out)" = 2
 rm -r ~/.config/sandbox

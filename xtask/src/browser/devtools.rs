@@ -39,7 +39,7 @@ impl Browser {
         // reachable in browsers that do not make them so themselves.
         let mut chromium = command("timeout", ["--kill-after=9", "300", "unshare", "--net", "sh", "-c"]);
         chromium.arg(
-            "exec chromium --headless --no-sandbox --disable-gpu --no-first-run --remote-debugging-pipe \
+            "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --remote-debugging-pipe \
              --disable-features=KeyboardFocusableScrollers --user-data-dir=\"$0\" 3<&0 4>&1 1>/dev/null 2>&1",
         );
         let mut child = chromium
@@ -137,11 +137,13 @@ impl Tab<'_> {
 
     fn next(&mut self) -> Result<Value> {
         let message = self.browser.receive()?;
+        let session = &message["sessionId"];
         if message["method"] == "Page.javascriptDialogOpening" {
             // The page waits for it.
-            self.browser.send(&self.session, "Page.handleJavaScriptDialog", json!({"accept": true}))?;
+            self.browser.send(session, "Page.handleJavaScriptDialog", json!({"accept": true}))?;
         }
-        if message["method"].is_string() {
+        // Tabs that were opened before go on.
+        if message["method"].is_string() && *session == self.session {
             self.events.push(message.clone());
         }
         Ok(message)

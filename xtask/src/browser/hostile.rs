@@ -63,7 +63,9 @@ impl Runs {
             .arg(file)
             .args(args)
             .current_dir(&self.project)
-            .env("XDG_STATE_HOME", self.state.with_file_name(""));
+            .env("XDG_STATE_HOME", self.state.with_file_name(""))
+            // Without settings of this machine's user.
+            .env("XDG_CONFIG_HOME", self.state.with_file_name("none"));
         process::run_quietly(&mut report)?;
         Ok(file.to_owned())
     }

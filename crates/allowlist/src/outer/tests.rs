@@ -137,9 +137,10 @@ fn push_must_be_allowed_by_every_policy() {
     let both = within(&rule("refs/heads/a*", true), &rule("refs/heads/*b", false));
     assert!(matches!(result(&both, &push("refs/heads/ab", &new)), Ok(Step::Allow(_))));
     let denied = result(&both, &push("refs/heads/cb", &new)).unwrap_err();
-    assert_eq!(denied.reason(), Reason::OuterPolicy);
+    assert_eq!((denied.reason(), denied.document()), (Reason::RefNotAllowed, Some("/etc/p.yaml")));
     assert!(denied.message().contains("/etc/p.yaml") && denied.push_report().is_some());
-    assert_eq!(result(&both, &push("refs/heads/ac", &new)).unwrap_err().reason(), Reason::RefNotAllowed);
+    let denied = result(&both, &push("refs/heads/ac", &new)).unwrap_err();
+    assert_eq!((denied.reason(), denied.document()), (Reason::RefNotAllowed, None));
     // Either demands the proof that no commit is lost.
     let fast_forwards = |policy: &Allowlist| match result(policy, &push("refs/heads/ab", &old)) {
         Ok(Step::Allow(Admitted { fast_forwards, .. })) => {
@@ -152,14 +153,15 @@ fn push_must_be_allowed_by_every_policy() {
         assert_eq!(fast_forwards(&both), updates, "{outer} {inner}");
     }
     // The denial names the policy that demands it.
-    for (outer, inner, reason) in [(false, true, Reason::OuterPolicy), (false, false, Reason::RefLost)] {
+    for (outer, inner, document) in [(false, true, Some("/etc/p.yaml")), (false, false, None)] {
         let both = within(&rule("refs/heads/*", outer), &rule("refs/heads/*", inner));
         let Ok(Step::Allow(admitted)) = result(&both, &push("refs/heads/ab", &old)) else {
-            panic!("{reason}")
+            panic!("{document:?}")
         };
         let pushes = admitted.fast_forwards.unwrap();
         let denial = pushes.unproven(&pushes.updates[0]);
-        assert_eq!((denial.reason(), denial.push_report().is_some()), (reason, true));
+        assert_eq!((denial.reason(), denial.document()), (Reason::RefLost, document));
+        assert!(denial.push_report().is_some());
     }
     // A whole host inside does not open what the outer policy judges, and the reverse.
     for both in [
@@ -200,7 +202,7 @@ fn vendor_tool_must_be_allowed_by_every_policy() {
     assert_eq!(removed("web_search: any, code_execution: any", "web_search: any"), [code]);
     let both = within(&rules("denied: refuse"), &rules("web_search: any, code_execution: any"));
     let denial = body_check(&both, URL).advance(BODY, true).unwrap_err();
-    assert_eq!(denial.reason(), Reason::OuterPolicy);
+    assert_eq!((denial.reason(), denial.document()), (Reason::VendorTool, Some("/etc/p.yaml")));
     // A host that only the outer policy reads.
     let outer = "domains: [llm.example]\nvendor_tools: {hosts: [llm.example]}";
     let both = within(outer, "domains: [llm.example]");

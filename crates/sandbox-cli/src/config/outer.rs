@@ -1,6 +1,5 @@
 //! The policies of the machine and of the user, which those of projects can only narrow.
 
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -51,10 +50,13 @@ fn read(
     let label = path.display().to_string();
     let Some((found, text)) = read_text(resolver, path, &label)? else {
         // A link that leads nowhere is no reason to go without limits.
-        return match path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::doing(format!("read `{label}`"))(error)),
-            Ok(_) => Err(Failure::new(format!("`{label}` is a link to a file that does not exist"))),
+        let leads_nowhere = |part: &&Path| part.is_symlink() && !part.exists();
+        return match path.ancestors().find(leads_nowhere) {
+            None => Ok(None),
+            Some(part) => Err(Failure::new(format!(
+                "`{label}` may limit all projects, but `{}` is a link that leads nowhere",
+                part.display()
+            ))),
         };
     };
     let facts = found.file()?.metadata().map_err(Failure::doing(format!("read `{label}`")))?;
@@ -124,7 +126,12 @@ mod tests {
         symlink(&target, &path).unwrap();
         assert!(read(own).unwrap().is_some());
         fs::rename(&target, &moved).unwrap();
-        assert!(read(own).unwrap_err().contains("is a link to a file that does not exist"));
+        assert!(read(own).unwrap_err().contains("is a link that leads nowhere"));
+        fs::remove_file(&path).unwrap();
+        symlink(&target, folder.path().join("folder")).unwrap();
+        let below = folder.path().join("folder/policy.yaml");
+        let refusal = super::read(&Resolver::default(), &below, "p", own).unwrap_err().to_string();
+        assert!(refusal.contains("is a link that leads nowhere"), "{refusal}");
         fs::rename(&moved, &path).unwrap();
         let untrusted = Resolver::new([folder.path()]);
         let refusal = read_as(&untrusted, own).unwrap_err().to_string();
