@@ -173,7 +173,7 @@ async fn hostile_requests_do_not_affect_the_terminal() {
             "https://shut.test/%1b[2J<b>",
             "https://shut.test/xxxxxxxxxx",
             "…",
-            r"http://open.test/\x1b]0;owned\x07\x1b[2J",
+            r"http://open.test/\x1b]0;owned",
         ]);
         assert!(screen.lines().next().is_some_and(|line| line.starts_with(" sandbox watch")), "{screen}");
         assert!(!screen.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{screen:?}");
