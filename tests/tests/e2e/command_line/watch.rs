@@ -168,6 +168,17 @@ async fn hostile_requests_do_not_affect_the_terminal() {
     run.ask(&format!("status 'https://shut.test/%1b[2J<b>' https://shut.test/{long} https://open.test/"));
     for (columns, rows) in [(120, 30), (200, 60), (80, 24)] {
         tmux.resize(columns, rows);
+        // The view as drawn for this width, not what the terminal made of the former one.
+        let drawn = |screen: &str| {
+            let is_rule =
+                |line: &str| line.starts_with("── Requests") && line.chars().count() == usize::from(columns);
+            screen.starts_with(" sandbox watch") && screen.lines().any(is_rule)
+        };
+        let deadline = Instant::now() + DEADLINE;
+        while !drawn(&tmux.screen()) {
+            assert!(Instant::now() < deadline, "{}", tmux.screen());
+            std::thread::sleep(Duration::from_millis(50));
+        }
         let screen = tmux.shows_all(&[
             "✓ GET     https://open.test/",
             "https://shut.test/%1b[2J<b>",
