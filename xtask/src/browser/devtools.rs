@@ -26,7 +26,7 @@ pub(crate) struct Tab<'a> {
 }
 
 impl Browser {
-    /// Starts it with `profile` as its folder. It is killed after five minutes, which is many times
+    /// Starts it with `profile` as its folder. It is killed after 20 minutes, which is many times
     /// the duration of all checks: a browser that hangs becomes an error.
     pub(crate) fn start(profile: &Path) -> Result<Self> {
         apt::ensure(&[
@@ -37,7 +37,7 @@ impl Browser {
         // Root cannot use Chromium's own sandbox. The pages are ours, and there is no network.
         // Chromium reads commands from descriptor 3 and answers on 4. Regions that scroll must be
         // reachable in browsers that do not make them so themselves.
-        let mut chromium = command("timeout", ["--kill-after=9", "300", "unshare", "--net", "sh", "-c"]);
+        let mut chromium = command("timeout", ["--kill-after=9", "1200", "unshare", "--net", "sh", "-c"]);
         chromium.arg(
             "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --remote-debugging-pipe \
              --disable-features=KeyboardFocusableScrollers --user-data-dir=\"$0\" 3<&0 4>&1 1>/dev/null 2>&1",
