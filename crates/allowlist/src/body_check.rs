@@ -97,6 +97,11 @@ impl BodyCheck {
         self
     }
 
+    /// Whether the refs of a push decide.
+    pub(crate) fn is_of_push(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.check, Check::Push(..)))
+    }
+
     /// Maximum number of bytes of the body that the decision needs.
     #[must_use]
     pub fn limit(&self) -> usize {

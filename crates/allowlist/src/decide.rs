@@ -29,7 +29,11 @@ impl Allowlist {
                 Decision::Deny(denial) => return Decision::Deny(denial.outside(&outer.document)),
             }
         }
-        match self.decide_alone(request) {
+        let decision = match self.denies(request) {
+            Some(denial) => Decision::Deny(denial),
+            None => self.decide_by_rules(request, self.is_push(request)),
+        };
+        match decision {
             Decision::Allow(rule) if !checks.is_empty() => {
                 Decision::NeedsBody(BodyCheck::allowed(rule).and(checks))
             }
@@ -38,12 +42,8 @@ impl Allowlist {
         }
     }
 
-    /// The same without the outer policies.
-    fn decide_alone(&self, request: &Request) -> Decision {
-        if let Some(denial) = self.denies(request) {
-            return Decision::Deny(denial);
-        }
-        let push = self.is_push(request);
+    /// The decision regardless of `deny`; if it is a `push`, only by rules for repositories.
+    pub(crate) fn decide_by_rules(&self, request: &Request, push: bool) -> Decision {
         let mut nearest = Reach::Nothing;
         for (position, rule) in
             self.rules().iter().enumerate().filter(|(_, rule)| !push || rule.git().is_some())

@@ -13,6 +13,17 @@ use idna::uts46::Uts46;
 pub(crate) const NAME_LIMIT: usize = 253;
 /// The longest label in characters.
 pub(crate) const LABEL_LIMIT: usize = 63;
+/// Names of the machine itself, besides all below `.localhost`.
+pub(crate) const LOOPBACK: [&str; 8] = [
+    "localhost",
+    "localhost.localdomain",
+    "localhost4",
+    "localhost4.localdomain4",
+    "localhost6",
+    "localhost6.localdomain6",
+    "ip6-localhost",
+    "ip6-loopback",
+];
 
 /// A host name: lower case, without a trailing dot, in A-label form; or a canonical dotted IPv4
 /// address.
@@ -127,17 +138,8 @@ impl HostName {
     /// refused as such.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        const HOSTS_FILE: [&str; 7] = [
-            "localhost.localdomain",
-            "localhost4",
-            "localhost4.localdomain4",
-            "localhost6",
-            "localhost6.localdomain6",
-            "ip6-localhost",
-            "ip6-loopback",
-        ];
         let name: &str = &self.name;
-        name == "localhost" || name.ends_with(".localhost") || HOSTS_FILE.contains(&name)
+        name.ends_with(".localhost") || LOOPBACK.contains(&name)
     }
 
     /// The address, if the host is one.

@@ -186,10 +186,10 @@ fn check_labels(pattern: &Pattern) -> Result<(), InvalidRule> {
 }
 
 /// All host names except IPv4 addresses.
-struct HostLanguage;
+pub(crate) struct HostLanguage;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum HostState {
+pub(crate) enum HostState {
     LabelStart,
     Zero,
     Digits,

@@ -161,10 +161,10 @@ impl fmt::Display for PathPattern {
 /// arbitrary query.
 ///
 /// It ignores further decodings; the text before the first wildcard is checked for those.
-struct PathLanguage;
+pub(crate) struct PathLanguage;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum PathState {
+pub(crate) enum PathState {
     Start,
     SegmentStart,
     OneDot,

@@ -333,6 +333,11 @@ impl UrlRule {
         }
     }
 
+    /// Whether it allows the head of a request to a host that it covers.
+    pub(crate) fn allows_head(&self, request: &Request) -> bool {
+        matches!(self.reach(request), Reach::All | Reach::Head)
+    }
+
     /// How much it covers of a request to a host that it covers.
     fn reach(&self, request: &Request) -> Reach {
         let method_allowed = match &self.allowed {

@@ -160,6 +160,19 @@ impl VendorTools {
         VendorTool::ALL.into_iter().filter(|tool| self.reach(*tool) == Some(Reach::Any))
     }
 
+    /// Everything is allowed.
+    pub(crate) fn unrestricted() -> Self {
+        Self {
+            web_search: Some(Reach::Any),
+            web_fetch: Some(Reach::Any),
+            mcp: Some(Reach::Any),
+            code_execution: Some(Anywhere::Any),
+            files_by_url: Some(Reach::Any),
+            other: Some(Anywhere::Any),
+            ..Self::default()
+        }
+    }
+
     /// Whether everything is allowed, so that no request needs to be read.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.unlimited().count() == VendorTool::ALL.len()
@@ -201,6 +214,13 @@ pub(crate) fn is_vendor(host: &HostName) -> bool {
     HOSTS.contains(&host) || REGIONAL.iter().any(|suffix| host.ends_with(suffix))
 }
 
+/// The hosts of vendors, as patterns.
+pub(crate) fn vendor_hosts() -> impl Iterator<Item = HostPattern> {
+    let regions = REGIONAL.iter().map(|suffix| format!("*{suffix}"));
+    let hosts = HOSTS.into_iter().map(str::to_owned).chain(regions);
+    hosts.filter_map(|host| HostPattern::new(&host).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +241,7 @@ mod tests {
         ] {
             assert_eq!(tools.concerns(&HostName::from_wire(host.as_bytes()).unwrap()), expected, "{host}");
         }
+        assert_eq!(vendor_hosts().count(), HOSTS.len() + REGIONAL.len());
     }
 
     #[test]

@@ -10,8 +10,9 @@ use crate::interrupt::Interrupt;
 /// |---|---|
 /// | the command's own | `run`, `exec`: the command ended by itself; `attach`, `wait`, `agent --each`: the code of the run |
 /// | 0 | done |
-/// | 1 | `agent`: an outcome other than success; `allowlist check`: a request is blocked; `allowlist lint`: there are warnings; `allowlist allow`: `deny` still forbids it, in whole or in part; `allowlist simulate`: a verdict changes; `doctor`: a check fails; `verify`: a guarantee does not hold |
+/// | 1 | `agent`: an outcome other than success; `allowlist check`: a request is blocked; `allowlist lint`: there are warnings; `allowlist allow`: `deny` still forbids it, in whole or in part; `allowlist simulate`: a verdict changes; `allowlist diff`: the policies differ; `doctor`: a check fails; `verify`: a guarantee does not hold |
 /// | 2 | wrong usage; `allowlist check`: an invalid line |
+/// | 3 | `allowlist diff`: no difference was found, but some rules are not decided |
 /// | 124 | the time limit ended it |
 /// | 125 | the sandbox, its configuration or its engine failed |
 /// | 126 | the program in the image cannot be executed |

@@ -12,7 +12,7 @@ const TESTS: &str = "tests";
 /// as [`TESTS`], in every folder.
 const BUDGET: [(&str, usize); 23] = [
     ("crates/agents", 1_200),
-    ("crates/allowlist", 6_000),
+    ("crates/allowlist", 7_400),
     ("crates/claude-output", 900),
     ("crates/credentials", 1_100),
     ("crates/files", 1_000),
@@ -28,12 +28,12 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/proxy", 13_000),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 15_900),
-    ("crates/sandbox-cli", 20_400),
+    ("crates/sandbox-cli", 20_600),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_700),
-    (TESTS, 70_200),
+    (TESTS, 71_000),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -15,6 +15,7 @@ pub(crate) use push::PushCheck;
 pub use push::PushReader;
 pub use push::Pushes;
 pub use push::RefUpdate;
+pub(crate) use ref_name::is_forbidden as is_forbidden_in_refs;
 pub use rule::GitRule;
 pub use rule::RefPattern;
 pub(crate) use service::Service;

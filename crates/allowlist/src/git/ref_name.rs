@@ -17,7 +17,7 @@ pub(super) fn is_valid(name: &[u8]) -> bool {
 }
 
 /// Bytes that no name contains.
-pub(super) fn is_forbidden(byte: u8) -> bool {
+pub(crate) fn is_forbidden(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7f || b"~^:?*[\\".contains(&byte)
 }
 

@@ -4,7 +4,7 @@
 //! policies written for tools based on it must have the same meaning here.
 
 /// One `[…]` of a pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Class {
     negated: bool,
     /// Inclusive ranges; a single character is a range of one.
@@ -35,6 +35,11 @@ impl Class {
     pub(crate) fn matches(&self, character: char) -> bool {
         let listed = self.ranges.iter().any(|(low, high)| (*low..=*high).contains(&character));
         listed != self.negated
+    }
+
+    /// The inclusive ranges that it lists.
+    pub(super) fn ranges(&self) -> &[(char, char)] {
+        &self.ranges
     }
 
     /// The characters at the ends of the ranges.
@@ -114,7 +119,7 @@ fn chunks(body: &[char]) -> Vec<Vec<char>> {
     chunks
 }
 /// A part of a pattern that matches exactly one character.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Token {
     /// Itself.
     Literal(char),

@@ -8,7 +8,7 @@
 use super::class::Token;
 
 const ASCII: usize = 128;
-const WORD: usize = u64::BITS as usize;
+pub(super) const WORD: usize = u64::BITS as usize;
 
 /// Bit tables of a pattern; empty for one without wildcards, which is compared as text.
 #[derive(Clone, Default)]
@@ -105,7 +105,7 @@ impl Tables {
 }
 
 /// Reads one character; false if no position is left.
-fn advance(state: &mut [u64], hits: &[u64], stars: &[u64]) -> bool {
+pub(super) fn advance(state: &mut [u64], hits: &[u64], stars: &[u64]) -> bool {
     let mut carry = 0;
     let mut alive = 0;
     for ((word, hits), stars) in state.iter_mut().zip(hits).zip(stars) {
@@ -117,19 +117,19 @@ fn advance(state: &mut [u64], hits: &[u64], stars: &[u64]) -> bool {
     alive != 0
 }
 
-fn fill(row: &mut [u64], tokens: &[Token], character: char) {
+pub(super) fn fill(row: &mut [u64], tokens: &[Token], character: char) {
     for (index, _) in tokens.iter().enumerate().filter(|(_, token)| token.matches(character)) {
         set(row, index);
     }
 }
 
-fn set(row: &mut [u64], bit: usize) {
+pub(super) fn set(row: &mut [u64], bit: usize) {
     if let Some(word) = row.get_mut(bit / WORD) {
         *word |= 1 << (bit % WORD);
     }
 }
 
-fn is_set(row: &[u64], bit: usize) -> bool {
+pub(super) fn is_set(row: &[u64], bit: usize) -> bool {
     row.get(bit / WORD).is_some_and(|word| word & (1 << (bit % WORD)) != 0)
 }
 

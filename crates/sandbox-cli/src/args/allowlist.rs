@@ -26,6 +26,8 @@ pub(crate) enum AllowlistCommand {
     Packages(PackagesArgs),
     /// Show which requests of past runs another allowlist would judge differently
     Simulate(SimulateArgs),
+    /// Show what another allowlist newly allows and blocks
+    Diff(DiffPoliciesArgs),
     /// Add a rule to the allowlist, and remove it from `deny`
     Allow(EditArgs),
     /// Add a `deny` rule to the allowlist, which wins over all others
@@ -178,6 +180,30 @@ pub(crate) struct SimulateArgs {
     /// Runs to check [default: this project's newest]
     #[arg(value_name = "RUN")]
     pub(crate) runs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For each rule by which only one of both policies allows requests, prints one such request. This is \
+decided on the rules: what is not listed does not differ, apart from bodies of requests to models' \
+vendors. Rules of `deny`, settings for vendor tools and budgets are compared as such. Rules that \
+cannot be decided are listed, too.
+
+Exit codes: 0 same, 1 differs, 3 no difference found, but some rules or bodies are not decided.
+
+Examples:
+  sandbox allowlist diff .sandbox/network-allowlist.yaml next.yaml
+  sandbox allowlist diff github .sandbox/network-allowlist.yaml")]
+pub(crate) struct DiffPoliciesArgs {
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+    /// Allowlist file or preset
+    #[arg(value_name = "A")]
+    pub(crate) old: OsString,
+    /// Allowlist file or preset to compare with it
+    #[arg(value_name = "B")]
+    pub(crate) new: OsString,
 }
 
 #[derive(Debug, Args)]

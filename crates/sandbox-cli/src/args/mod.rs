@@ -22,7 +22,8 @@ mod watch;
 
 pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, EachTask, StallTime};
 pub(crate) use allowlist::{
-    AllowlistCommand, CheckArgs, EditArgs, LearnArgs, PackageClient, PackagesArgs, SimulateArgs, WhyArgs,
+    AllowlistCommand, CheckArgs, DiffPoliciesArgs, EditArgs, LearnArgs, PackageClient, PackagesArgs,
+    SimulateArgs, WhyArgs,
 };
 pub(crate) use background::{AttachArgs, BackgroundArgs, RunsArg, WaitArgs};
 pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output, PsArgs};

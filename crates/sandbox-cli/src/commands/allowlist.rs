@@ -2,6 +2,7 @@
 //! an engine.
 
 mod check;
+mod diff;
 mod edit;
 mod learn;
 mod packages;
@@ -44,6 +45,7 @@ pub(crate) fn allowlist(
         // Handled earlier, as a command that runs a container.
         AllowlistCommand::Packages(_) => Ok(ExitStatus::Usage),
         AllowlistCommand::Simulate(args) => simulate::simulate(&args, project, printer),
+        AllowlistCommand::Diff(args) => diff::diff(&args, project, printer),
         AllowlistCommand::Presets { name } => Ok(presets(name, printer)),
     }
 }

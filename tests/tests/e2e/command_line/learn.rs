@@ -180,6 +180,19 @@ async fn audit_opens_only_public_hosts() {
     assert_eq!(simulated.code, Some(1), "{simulated:?}");
     assert!(simulated.stdout.contains("now allowed 1 x GET https://later.test/a"), "{simulated:?}");
     assert!(simulated.stdout.contains("now BLOCKED 1 x GET https://open.test/"), "{simulated:?}");
+    let diff = |old, new| {
+        let diff = project.wary(&["allowlist", "diff", old, new]).output();
+        Ended::from(diff.expect("the command"))
+    };
+    let different = diff(".sandbox/network-allowlist.yaml", "next.yaml");
+    assert_eq!(different.code, Some(1), "{different:?}");
+    let allowed = "newly allowed GET https://later.test/\n              by domains[0]: later.test\n";
+    assert!(different.stdout.contains(allowed), "{different:?}");
+    assert!(different.stdout.contains("newly BLOCKED GET https://open.test/"), "{different:?}");
+    let same = diff("next.yaml", "next.yaml");
+    assert_eq!((same.code, same.stdout.as_str()), (Some(0), ""), "{same:?}");
+    let missing = diff("next.yaml", "missing.yaml");
+    assert!(missing.code == Some(2) && missing.stderr.contains("does not exist"), "{missing:?}");
     assert_nothing_left(prefix).await;
 }
 
