@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::OnceCell;
@@ -34,8 +33,6 @@ pub(crate) struct Shared {
     backend: Backend,
     instance: InstanceLock,
     egress: OnceCell<Egress>,
-    /// Whether its start was attempted, successful or not.
-    begun: AtomicBool,
     /// The switches of existing tasks, for a shutdown to stop them. Locked for single operations
     /// only.
     switches: Mutex<Vec<Weak<StopSwitch>>>,
@@ -50,7 +47,6 @@ impl Shared {
             backend,
             instance,
             egress: OnceCell::new(),
-            begun: AtomicBool::new(false),
             switches: Mutex::default(),
             cleanups: Mutex::default(),
         }
@@ -90,7 +86,6 @@ impl Shared {
 
     /// The egress; started on first use.
     pub(crate) async fn egress(&self) -> Result<&Egress, SandboxError> {
-        self.begun.store(true, Ordering::Relaxed);
         let start = async || Ok(Egress::start(self.engine()?, &self.config, self.labels("")).await?);
         self.egress.get_or_try_init(start).await
     }
@@ -118,14 +113,11 @@ impl Shared {
         self.all_views().join(id.to_string())
     }
 
-    /// Removes the egress network, unless another instance uses it.
-    pub(crate) async fn stop_egress(&self) -> Result<(), SandboxError> {
-        match self.egress.get() {
-            Some(egress) => egress.shutdown().await?,
-            None if self.begun.load(Ordering::Relaxed) => drop(self.remove_unused_network().await?),
-            None => {}
+    /// This instance no longer uses the egress network.
+    pub(crate) fn release_egress(&self) {
+        if let Some(egress) = self.egress.get() {
+            egress.release();
         }
-        Ok(())
     }
 
     pub(crate) async fn image_id(&self, tag: &ImageTag) -> Result<String, SandboxError> {
