@@ -372,7 +372,9 @@ impl Sandbox {
         self.shared.stop_all().await;
         self.shared.wait_for_cleanups().await;
         self.runs.release();
-        if let Ok(engine) = self.shared.engine() {
+        if let Ok(engine) = self.shared.engine()
+            && self.shared.is_unsettled()
+        {
             reap::remove_instance(engine, self.shared.prefix(), self.shared.instance_id()).await?;
         }
         self.shared.release_egress();

@@ -22,13 +22,13 @@ pub(super) async fn remove(
     hold: WorkspaceGuard,
 ) -> Findings {
     if hold.is_empty() {
-        shared.in_background(rollback::tear_down(handle, proxy));
+        shared.settle_in_background(rollback::tear_down(handle, proxy));
         return Findings::default();
     }
     let (sender, receiver) = oneshot::channel();
     let unseen = hold.unseen("the search for it failed");
     // Continues even if the caller drops this future.
-    shared.in_background(async move {
+    shared.settle_in_background(async move {
         let removed = async { Ok(handle.remove().await?) };
         let removed = look(removed, hold, sender).await;
         let closed = rollback::close(proxy).await;
