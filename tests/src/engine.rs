@@ -93,10 +93,24 @@ pub async fn containers(prefix: &str) -> Vec<String> {
     names(&json("GET", &path, None).await, "Names")
 }
 
-/// The names of all networks whose label `sandbox.owner` is `prefix`.
+/// The names of all networks whose label `sandbox.owner` is `prefix`, except for the egress network
+/// that all instances share, which stays; `cargo xtask e2e` removes it at the end.
 pub async fn networks(prefix: &str) -> Vec<String> {
+    networks_with(prefix, |role| role != Some("egress")).await
+}
+
+/// The names of the egress networks of `prefix` that proxies share: one, or none.
+pub async fn shared_networks(prefix: &str) -> Vec<String> {
+    networks_with(prefix, |role| role == Some("egress")).await
+}
+
+async fn networks_with(prefix: &str, role: impl Fn(Option<&str>) -> bool) -> Vec<String> {
     let path = format!("/networks/json?filters=%7B%22label%22%3A%5B%22sandbox.owner%3D{prefix}%22%5D%7D");
-    names(&json("GET", &path, None).await, "name")
+    let mut list = json("GET", &path, None).await;
+    if let Some(networks) = list.as_array_mut() {
+        networks.retain(|network| role(network.pointer("/labels/sandbox.role").and_then(Value::as_str)));
+    }
+    names(&list, "name")
 }
 
 /// The process id in `field` of the container state of the only task under `prefix`: `Pid` is the

@@ -51,6 +51,8 @@ struct Described {
     dns_enabled: bool,
     ipv6_enabled: bool,
     #[serde(default)]
+    options: BTreeMap<String, String>,
+    #[serde(default)]
     subnets: Vec<Subnet>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -85,6 +87,32 @@ impl Engine {
         self.remove_network(&plan.name).await?;
         let problem = format!("it differs from the plan: {}", wrong.join(", "));
         Err(EngineError::new(OPERATION, &plan.name, Cause::Answer(problem)))
+    }
+
+    /// Looks for the network that `plan` names and verifies it, except for the name of its bridge.
+    /// Returns whether there is one.
+    ///
+    /// # Errors
+    ///
+    /// Like every call: see [`EngineError`]; also if the network differs from the plan.
+    pub async fn find_network(&self, plan: &NetworkRequest) -> Result<bool, EngineError> {
+        const OPERATION: &str = "use network";
+        let name = &plan.name;
+        let path = format!("/networks/{}/json", escape(name));
+        let described: Described = match self.libpod().json(call(OPERATION, name, Method::GET, path)).await {
+            Err(error) if error.is_not_found() => return Ok(false),
+            other => other?,
+        };
+        let plan = NetworkRequest { bridge: described.network_interface.clone(), ..plan.clone() };
+        let wrong = differences(&plan, &described);
+        if wrong.is_empty() {
+            return Ok(true);
+        }
+        let problem = format!(
+            "it differs from what the sandbox makes: {}; `podman network rm {name}` removes it, and the next start makes it anew",
+            wrong.join(", ")
+        );
+        Err(EngineError::new(OPERATION, name, Cause::Refused(problem)))
     }
 
     /// Removes a network without containers; succeeds if it does not exist.
@@ -188,6 +216,7 @@ fn differences(plan: &NetworkRequest, described: &Described) -> Vec<&'static str
         (!described.dns_enabled, "dns"),
         (!described.ipv6_enabled, "ipv6"),
         (planned_subnet, "subnet"),
+        (plan.internal || described.options.get("isolate").is_some_and(|value| value == "true"), "isolate"),
         (!plan.internal || subnets.iter().all(|subnet| subnet.gateway.is_none()), "gateway"),
         (plan.labels.iter().all(|(name, value)| described.labels.get(name) == Some(value)), "labels"),
         (described.network_interface == plan.bridge, "bridge"),
@@ -236,6 +265,16 @@ mod tests {
         let body = body(&open);
         assert_eq!(body.pointer("/options/isolate"), Some(&json!("true")));
         assert_eq!(body.pointer("/subnets"), None);
+        for (options, expected) in [
+            (json!({"isolate": "true"}), vec![]),
+            (json!({"isolate": "false"}), vec!["isolate"]),
+            (json!({}), vec!["isolate"]),
+        ] {
+            let mut described = answer();
+            described["internal"] = json!(false);
+            described["options"] = options;
+            assert_eq!(wrong(&open, described), expected);
+        }
     }
 
     #[test]

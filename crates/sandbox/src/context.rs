@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::OnceCell;
@@ -34,11 +34,11 @@ pub(crate) struct Shared {
     backend: Backend,
     instance: InstanceLock,
     egress: OnceCell<Egress>,
-    /// Whether its start was attempted, successful or not.
-    begun: AtomicBool,
     /// The switches of existing tasks, for a shutdown to stop them. Locked for single operations
     /// only.
     switches: Mutex<Vec<Weak<StopSwitch>>>,
+    /// How often something began that may leave objects on the engine, and was not removed since.
+    unsettled: Arc<AtomicUsize>,
     /// Background removals of executions. Locked for single operations only.
     cleanups: Mutex<JoinSet<Result<(), SandboxError>>>,
 }
@@ -50,10 +50,21 @@ impl Shared {
             backend,
             instance,
             egress: OnceCell::new(),
-            begun: AtomicBool::new(false),
             switches: Mutex::default(),
+            unsettled: Arc::default(),
             cleanups: Mutex::default(),
         }
+    }
+
+    /// To be called before anything that creates labelled objects on the engine.
+    pub(crate) fn begin(&self) {
+        self.unsettled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether objects of this instance may be left: something that [began](Self::begin) runs, was
+    /// abandoned, or was not removed.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.unsettled.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn config(&self) -> &SandboxConfig {
@@ -90,7 +101,6 @@ impl Shared {
 
     /// The egress; started on first use.
     pub(crate) async fn egress(&self) -> Result<&Egress, SandboxError> {
-        self.begun.store(true, Ordering::Relaxed);
         let start = async || Ok(Egress::start(self.engine()?, &self.config, self.labels("")).await?);
         self.egress.get_or_try_init(start).await
     }
@@ -118,14 +128,11 @@ impl Shared {
         self.all_views().join(id.to_string())
     }
 
-    /// Removes the egress network, unless another instance uses it.
-    pub(crate) async fn stop_egress(&self) -> Result<(), SandboxError> {
-        match self.egress.get() {
-            Some(egress) => egress.shutdown().await?,
-            None if self.begun.load(Ordering::Relaxed) => drop(self.remove_unused_network().await?),
-            None => {}
+    /// This instance no longer uses the egress network.
+    pub(crate) fn release_egress(&self) {
+        if let Some(egress) = self.egress.get() {
+            egress.release();
         }
-        Ok(())
     }
 
     pub(crate) async fn image_id(&self, tag: &ImageTag) -> Result<String, SandboxError> {
@@ -182,6 +189,20 @@ impl Shared {
         cleanups.spawn(work.in_current_span());
     }
 
+    /// Like [`in_background`](Self::in_background), for work that removes all objects of something
+    /// that [began](Self::begin).
+    pub(crate) fn settle_in_background(
+        &self,
+        work: impl Future<Output = Result<(), SandboxError>> + Send + 'static,
+    ) {
+        let unsettled = Arc::clone(&self.unsettled);
+        self.in_background(async move {
+            work.await?;
+            unsettled.fetch_sub(1, Ordering::Relaxed);
+            Ok(())
+        });
+    }
+
     /// Stops every execution and waits for them to end.
     pub(crate) async fn stop_all(&self) {
         let switches: Vec<_> = lock(&self.switches).iter().filter_map(Weak::upgrade).collect();
@@ -220,4 +241,28 @@ impl fmt::Debug for Shared {
 /// Code that holds one of these locks cannot panic.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::EngineAddress;
+    use crate::launcher::ScriptedEngine;
+
+    #[tokio::test]
+    async fn only_successful_removals_settle_what_began() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = SandboxConfig::new(EngineAddress::unix("/none"), folder.path());
+        let instance = InstanceLock::acquire(folder.path()).unwrap();
+        let launcher = Backend::Injected(Arc::new(ScriptedEngine::new()));
+        let shared = Shared::new(config, launcher, instance);
+        assert!(!shared.is_unsettled(), "nothing began");
+        for (removed, is_left) in [(Ok(()), false), (Err(SandboxError::Busy), true)] {
+            shared.begin();
+            assert!(shared.is_unsettled(), "it runs, or was abandoned");
+            shared.settle_in_background(async { removed });
+            shared.wait_for_cleanups().await;
+            assert_eq!(shared.is_unsettled(), is_left);
+        }
+    }
 }

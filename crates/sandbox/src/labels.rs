@@ -163,6 +163,13 @@ impl Labels {
         })
     }
 
+    /// The labels that an object of every instance of the owner has.
+    pub(crate) fn to_shared_map(&self) -> BTreeMap<String, String> {
+        let mut map = self.to_map();
+        map.retain(|name, _| [OWNER, ROLE].contains(&name.as_str()));
+        map
+    }
+
     /// The filter that finds all objects of `prefix`.
     pub(crate) fn owned_by(prefix: &str) -> String {
         format!("{OWNER}={prefix}")

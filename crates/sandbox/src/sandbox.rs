@@ -44,8 +44,8 @@ impl Sandbox {
     /// # Errors
     ///
     /// When the configuration is invalid, the engine is unreachable or too old, `state_dir` is not
-    /// writable, or a shared resource cannot be prepared. Only the proxy's image then remains on
-    /// the engine. If the future is dropped, the next sweep removes its leftovers.
+    /// writable, or a shared resource cannot be prepared. Only shared resources then remain on the
+    /// engine. If the future is dropped, the next sweep removes its leftovers.
     pub async fn start(config: SandboxConfig) -> Result<Self, SandboxError> {
         config.validate()?;
         let on_demand = config.on_demand;
@@ -62,12 +62,7 @@ impl Sandbox {
                 tokio::join!(sandbox.remove_leftovers(Patience::Start), sandbox.prepare());
             // The caller gets no report of this sweep.
             let swept = swept.map(|report| task::log_git(&report.git));
-            if let Err(error) = swept.and(prepared) {
-                if let Err(left) = sandbox.shared.stop_egress().await {
-                    tracing::warn!(error = %left, "failed to remove the egress network; the next sweep removes it");
-                }
-                return Err(error);
-            }
+            swept.and(prepared)?;
         }
         Ok(sandbox)
     }
@@ -312,17 +307,20 @@ impl Sandbox {
         Ok(egress::stray_bridges(self.shared.engine()?).await?)
     }
 
-    /// Removes leftovers of dead instances, and the egress network when no instance uses it.
-    /// [`Sandbox::start`] does only the former.
+    /// Removes leftovers of dead instances, and the egress network when no instance uses it: this
+    /// one uses it from its first proxy, or [`prepare`](Self::prepare), to its
+    /// [`shutdown`](Self::shutdown). [`Sandbox::start`] does only the former.
     ///
     /// # Errors
     ///
     /// When the engine fails.
     pub async fn sweep(&self) -> Result<SweepReport, SandboxError> {
-        self.sweep_with(Patience::Whole).await
+        let mut report = self.remove_leftovers(Patience::Whole).await?;
+        report.networks.extend(self.shared.remove_unused_network().await?);
+        Ok(report)
     }
 
-    /// Like [`sweep`](Self::sweep), but bounded in time, for use before other work. Repositories
+    /// Removes leftovers of dead instances, bounded in time, for use before other work. Repositories
     /// whose import takes more than 30 seconds, or took more than five to fail before, are left to
     /// [`sweep`](Self::sweep).
     ///
@@ -330,13 +328,7 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn sweep_at_start(&self) -> Result<SweepReport, SandboxError> {
-        self.sweep_with(Patience::Start).await
-    }
-
-    async fn sweep_with(&self, patience: Patience) -> Result<SweepReport, SandboxError> {
-        let mut report = self.remove_leftovers(patience).await?;
-        report.networks.extend(self.shared.remove_unused_network().await?);
-        Ok(report)
+        self.remove_leftovers(Patience::Start).await
     }
 
     /// Removes leftovers of dead instances.
@@ -368,8 +360,10 @@ impl Sandbox {
     }
 
     /// Stops all executions of this instance, waits for them to end, and removes everything that it
-    /// created, including the egress network when no other instance uses it. Started runs continue,
-    /// without the networks that this instance sandboxed.
+    /// created, except for the resources that all instances with its prefix share: later ones find
+    /// the egress network, which [`sweep`](Self::sweep) removes, and those that
+    /// [`remove_shared`](Self::remove_shared) removes. Started runs continue, without the networks
+    /// that this instance sandboxed.
     ///
     /// # Errors
     ///
@@ -378,9 +372,12 @@ impl Sandbox {
         self.shared.stop_all().await;
         self.shared.wait_for_cleanups().await;
         self.runs.release();
-        if let Ok(engine) = self.shared.engine() {
+        if let Ok(engine) = self.shared.engine()
+            && self.shared.is_unsettled()
+        {
             reap::remove_instance(engine, self.shared.prefix(), self.shared.instance_id()).await?;
         }
-        self.shared.stop_egress().await
+        self.shared.release_egress();
+        Ok(())
     }
 }

@@ -122,6 +122,7 @@ fn rows(inventory: &Inventory, runs: &Runs) -> Vec<Vec<String>> {
         let owner = match (instance.alive, instance.pid) {
             (true, Some(pid)) => format!("pid {pid}"),
             (true, None) => "alive".to_owned(),
+            (false, _) if is_shared(instance) => "shared".to_owned(),
             (false, _) => "ended".to_owned(),
         };
         let shield = shield(runs, &instance.id).unwrap_or_else(|| "-".to_owned());
@@ -269,9 +270,9 @@ mod tests {
     #[test]
     fn text_and_json_output() {
         insta::assert_snapshot!(aligned(&rows(&inventory(), &Runs::default())).join("\n"), @r"
-        INSTANCE  OWNER  SHIELD  KIND       ROLE    STATE    NAME
-        aa        pid 7  -       container  task    running  sandbox-task-x
-        bb        ended  -       network    egress  -        sandbox-egress
+        INSTANCE  OWNER   SHIELD  KIND       ROLE    STATE    NAME
+        aa        pid 7   -       container  task    running  sandbox-task-x
+        bb        shared  -       network    egress  -        sandbox-egress
         ");
         insta::assert_snapshot!(json("podman 5.4.2", Some(&image()), &waiting(), &inventory(), &Runs::default()), @r#"{"version":1,"engine":"podman 5.4.2","image":{"tag":"localhost/sandbox-overlay:1","id":"sha256:0123456789abcdef","created":"1970-01-01T00:00:00Z","size":5242880},"workspace_copy":{"in_use":false,"pending":3,"withheld":1,"error":null},"instances":[{"id":"aa","alive":true,"pid":7,"shield":null,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"shield":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
         let instances = inventory().instances;

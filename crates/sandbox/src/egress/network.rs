@@ -1,7 +1,6 @@
 //! The two networks: that of a task, and the egress network that all proxies share.
 
 use crate::labels::{Labels, Role};
-use crate::reap::others_alive;
 use sandbox_podman::{Engine, NetworkRequest};
 
 use super::subnet::Subnet;
@@ -12,21 +11,23 @@ pub(super) fn egress_name(prefix: &str) -> String {
     format!("{prefix}-egress")
 }
 
-/// Creates the egress network if it is missing. Concurrent callers find it.
+/// Creates the egress network if it is missing. Concurrent callers and later instances find it, and
+/// verify it as its creator did.
 pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<(), ProxyError> {
-    let name = egress_name(labels.owner());
-    if engine.network_exists(&name).await? {
-        return Ok(());
-    }
+    let labels = labels.with_role(Role::Egress);
     let plan = NetworkRequest {
-        name: name.clone(),
+        name: egress_name(labels.owner()),
         bridge: bridge::fresh_name(engine),
         subnet: None,
         internal: false,
-        labels: labels.with_role(Role::Egress).to_map(),
+        labels: labels.to_map(),
     };
+    let of_any = NetworkRequest { labels: labels.to_shared_map(), ..plan.clone() };
+    if engine.find_network(&of_any).await? {
+        return Ok(());
+    }
     match engine.create_network(&plan).await {
-        Err(error) if error.is_name_in_use() && engine.network_exists(&name).await? => Ok(()),
+        Err(error) if error.is_name_in_use() && engine.find_network(&of_any).await? => Ok(()),
         created => Ok(created?),
     }
 }
@@ -50,22 +51,14 @@ pub(super) async fn create_own_egress(
     Ok(engine.create_network(&plan).await?)
 }
 
-/// Recreates the egress network if it is missing, and returns whether it was: the sweep of another
-/// instance may have removed it as a leftover.
+/// Recreates the egress network if it is missing, and returns whether it was: `podman network
+/// prune`, or an instance with another state directory, may have removed it as unused.
 pub(super) async fn restore_egress(engine: &Engine, labels: &Labels) -> Result<bool, ProxyError> {
     let gone = !engine.network_exists(&egress_name(labels.owner())).await?;
     if gone {
         ensure_egress(engine, labels).await?;
     }
     Ok(gone)
-}
-
-/// Removes the egress network, unless a living instance has another state directory.
-pub(super) async fn remove_egress(engine: &Engine, labels: &Labels) -> Result<(), ProxyError> {
-    if !others_alive(engine, labels).await? {
-        engine.remove_network(&egress_name(labels.owner())).await?;
-    }
-    Ok(())
 }
 
 /// Creates the network `name` of a task, without a name server and without an address of the host.

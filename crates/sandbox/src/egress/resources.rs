@@ -29,10 +29,15 @@ impl EgressResources {
         }
     }
 
-    /// Removes all of them. The task's container must be removed before: the engine does not remove
-    /// a network with a container on it.
+    /// Removes all of them. The task's container must be removed before.
     pub(crate) async fn remove(&self) -> Result<(), ProxyError> {
         self.remove_container().await?;
+        self.remove_networks().await
+    }
+
+    /// Removes the networks. Both containers must be removed before: the engine does not remove a
+    /// network with a container on it.
+    pub(crate) async fn remove_networks(&self) -> Result<(), ProxyError> {
         if let Some(egress) = &self.own_egress {
             self.engine.remove_network(egress).await?;
         }

@@ -2,7 +2,6 @@
 //! egress network.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,7 +39,6 @@ const OWNER_TIMEOUT_MS: u64 = 15_000;
 #[derive(Debug)]
 pub(crate) struct Egress {
     inner: Arc<Inner>,
-    lock_path: PathBuf,
     /// Marks the egress network as used by this instance. Taken at the shutdown; locked for single
     /// operations only.
     in_use: Mutex<Option<FileLock>>,
@@ -84,21 +82,12 @@ impl Egress {
         };
         // All run to completion even if another fails: an engine continues a request anyway.
         let (prepared, network, upstream) = tokio::join!(prepared, network, upstream(engine, config));
-        let all = async { Ok::<_, ProxyError>((prepared?, network?, upstream?)) };
-        let ((root, image), lock, upstream) = match all.await {
-            Ok(all) => all,
-            Err(error) => {
-                if let Err(left) = shared_cleanup::remove_unused_network(engine, config, &labels).await {
-                    tracing::warn!(error = %left, "failed to remove the egress network; the next sweep removes it");
-                }
-                return Err(error);
-            }
-        };
+        let ((root, image), lock, upstream) = (prepared?, network?, upstream?);
         let trust = TrustStore::new(&shared_cleanup::trust_folder(config), &root);
         let host =
             HostPaths { state_dir: config.state_dir.clone(), engine: config.engine.socket().to_owned() };
         let inner = Inner { engine: engine.clone(), root, trust, image, upstream, host, labels };
-        Ok(Self { inner: Arc::new(inner), lock_path, in_use: Mutex::new(Some(lock)) })
+        Ok(Self { inner: Arc::new(inner), in_use: Mutex::new(Some(lock)) })
     }
 
     /// Creates the network of the execution `id` and returns how to attach to it; the proxy starts
@@ -167,16 +156,9 @@ impl Egress {
         Ok(PendingEgress { endpoint, proxy: start.run().boxed(), resources })
     }
 
-    /// Removes the egress network unless another instance uses it. May be called more than once.
-    pub(crate) async fn shutdown(&self) -> Result<(), ProxyError> {
-        // This instance no longer uses it.
+    /// This instance no longer uses the egress network, which stays for the next one.
+    pub(crate) fn release(&self) {
         drop(self.in_use.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let alone =
-            FileLock::try_exclusive(&self.lock_path).map_err(ProxyError::file("lock", &self.lock_path))?;
-        if alone.is_some() {
-            network::remove_egress(&self.inner.engine, &self.inner.labels).await?;
-        }
-        Ok(())
     }
 }
 

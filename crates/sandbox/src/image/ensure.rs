@@ -163,6 +163,7 @@ impl Builder<'_> {
     }
 
     async fn has_shell(&mut self, image: &str) -> Result<bool, ImageBuildError> {
+        self.shared.begin();
         let probe = ImageProbe::create(self.engine, image, &self.shared.labels("")).await?;
         let mut found = false;
         for path in SHELLS {

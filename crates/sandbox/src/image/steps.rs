@@ -51,6 +51,7 @@ impl Steps {
         network: Option<&NetworkSandboxConfig>,
         log: LogSink,
     ) -> Result<Self, SandboxError> {
+        shared.begin();
         let id = ObjectId::random("build");
         let image = egress::proxy_image(shared.engine()?, shared.config()).await?;
         let Some(network) = network else {

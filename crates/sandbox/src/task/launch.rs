@@ -148,6 +148,7 @@ impl Prepared {
         program: Program,
         since: Instant,
     ) -> Result<Self, SandboxError> {
+        shared.begin();
         let mut timings = Timings::default();
         let without_proxy = Endpoint::without_proxy(&launch.network, launch.dns);
         if let Some(launcher) = shared.launcher() {

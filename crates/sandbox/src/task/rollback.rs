@@ -3,9 +3,6 @@
 //! The cause of the failure is the error of the launch. Objects that could not be removed are only
 //! logged: the next sweep finds them by their labels.
 
-use std::sync::Arc;
-
-use crate::container::ProgramControl;
 use crate::egress::{EgressResources, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use sandbox_podman::EngineError;
@@ -53,13 +50,14 @@ pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
     }
 }
 
-/// Removes all objects of an execution.
+/// Removes all objects of an execution whose process has ended: `removal` removes its container.
 pub(crate) async fn tear_down(
-    handle: Arc<dyn ProgramControl>,
+    removal: impl Future<Output = Result<(), SandboxError>>,
     proxy: Option<RunningProxy>,
 ) -> Result<(), SandboxError> {
-    // The network is removed with the proxy, and the engine does not remove a network with a
-    // container on it.
-    handle.remove().await?;
-    close(proxy).await
+    let Some(proxy) = proxy else { return removal.await };
+    // The containers at once, then their networks.
+    let (removed, ended) = tokio::join!(removal, proxy.end());
+    removed?;
+    Ok(ended?.remove_networks().await?)
 }

@@ -21,19 +21,15 @@ pub(super) async fn remove(
     proxy: Option<RunningProxy>,
     hold: WorkspaceGuard,
 ) -> Findings {
+    let removed = async move { Ok(handle.remove().await?) };
     if hold.is_empty() {
-        shared.in_background(rollback::tear_down(handle, proxy));
+        shared.settle_in_background(rollback::tear_down(removed, proxy));
         return Findings::default();
     }
     let (sender, receiver) = oneshot::channel();
     let unseen = hold.unseen("the search for it failed");
     // Continues even if the caller drops this future.
-    shared.in_background(async move {
-        let removed = async { Ok(handle.remove().await?) };
-        let removed = look(removed, hold, sender).await;
-        let closed = rollback::close(proxy).await;
-        removed.and(closed)
-    });
+    shared.settle_in_background(rollback::tear_down(look(removed, hold, sender), proxy));
     receiver.await.unwrap_or(unseen)
 }
 

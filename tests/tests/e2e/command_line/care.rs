@@ -45,6 +45,12 @@ async fn status_and_clean_distinguish_live_from_dead() {
 
     kill_process(Pid::from_child(&living), Signal::TERM).expect("our own child");
     assert_eq!(living.wait().expect("our own child").code(), Some(143));
+    let shared = engine::shared_networks(prefix).await;
+    let cleaned = project.output(&["clean"]);
+    let removed: Vec<_> =
+        cleaned.stdout.lines().filter_map(|line| line.strip_prefix("removed network ")).collect();
+    assert_eq!(removed, shared, "{cleaned:?}");
+    assert_eq!(engine::shared_networks(prefix).await, [""; 0]);
     let all = project.output(&["clean"]);
     assert!(all.stdout.ends_with("no objects of ended runs\n"), "{all:?}");
     assert_nothing_left(prefix).await;

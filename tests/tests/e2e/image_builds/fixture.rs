@@ -77,7 +77,7 @@ impl BuildFixture {
             .iter()
             .filter(|instance| instance.id == self.sandbox.instance_id())
             .flat_map(|instance| &instance.objects)
-            // The egress network is removed with the sandbox.
+            // The egress network stays for the next instance.
             .filter(|object| object.role != Role::Egress)
             .collect();
         assert!(left.is_empty(), "a build leaves nothing: {left:?}");

@@ -30,7 +30,7 @@ async fn doctor_reports_only_bridges_without_a_network() {
     let project = Project::with_prefix(prefix);
     let (mut task, _output) = project.start("echo ready; sleep 600");
     let mut used = Vec::new();
-    for network in engine::networks(prefix).await {
+    for network in [engine::networks(prefix).await, engine::shared_networks(prefix).await].concat() {
         let facts = engine::json("GET", &format!("/networks/{network}/json"), None).await;
         let name = facts["network_interface"].as_str().unwrap_or_default().to_owned();
         assert!(name.starts_with("sbx") && name.len() == 15, "{facts}");
