@@ -6,6 +6,7 @@
 mod logging;
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
@@ -14,6 +15,8 @@ use nix::sys::resource::{Resource, setrlimit};
 use sandbox_panic_hook::withhold_panic_messages;
 use sandbox_proxy::Confined;
 use sandbox_proxy_protocol::Reach;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -97,6 +100,24 @@ async fn serve(confined: Result<Confined, String>) -> Result<(), String> {
             _ = interrupt.recv() => {}
         }
     };
-    let ended = sandbox_proxy::run_until(tokio::io::stdin(), tokio::io::stdout(), confined, stop).await;
+    let ended = sandbox_proxy::run_until(input(), output(), confined, stop).await;
     ended.map_err(|error| error.to_string())
+}
+
+/// The standard input: a pipe is read by the event loop, anything else by a thread.
+fn input() -> Box<dyn AsyncRead + Unpin> {
+    let pipe = std::io::stdin().as_fd().try_clone_to_owned();
+    match pipe.and_then(|pipe| pipe::Receiver::from_file(pipe.into())) {
+        Ok(pipe) => Box::new(pipe),
+        Err(_) => Box::new(tokio::io::stdin()),
+    }
+}
+
+/// The standard output: a pipe is written by the event loop, anything else by a thread.
+fn output() -> Box<dyn AsyncWrite + Unpin + Send> {
+    let pipe = std::io::stdout().as_fd().try_clone_to_owned();
+    match pipe.and_then(|pipe| pipe::Sender::from_file(pipe.into())) {
+        Ok(pipe) => Box::new(pipe),
+        Err(_) => Box::new(tokio::io::stdout()),
+    }
 }

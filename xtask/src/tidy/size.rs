@@ -25,7 +25,7 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/packet-filter", 400),
     ("crates/panic-hook", 100),
     ("crates/podman", 2_800),
-    ("crates/proxy", 13_000),
+    ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 15_900),
     ("crates/sandbox-cli", 20_600),

@@ -45,20 +45,49 @@ enum Source {
         /// The part that was read already.
         beginning: Option<Box<Beginning>>,
         incoming: Incoming,
-        /// Set while the client owes us a frame.
-        stall: Option<Pin<Box<Sleep>>>,
+        stall: Stall,
     },
     /// A body in memory.
     Buffer(Box<Buffered>),
+}
+
+/// Ends when a client has owed us a frame for [`STALL`]. Its timer is not set anew for each frame: it
+/// ends at the earliest then.
+#[derive(Default)]
+struct Stall {
+    since: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stall {
+    /// The client owes us nothing.
+    fn clear(&mut self) {
+        self.since = None;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = *self.since.get_or_insert_with(Instant::now) + STALL;
+        // tidy: sleep: the deadline of a peer.
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if timer.deadline() >= deadline {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(deadline);
+        }
+    }
 }
 
 impl Upload {
     /// Counts the bytes that pass in `counter`, and drops the trailers named in `no_trailers`.
     pub(crate) fn new(body: Content, counter: UploadCounter, no_trailers: Vec<HeaderName>) -> Self {
         let source = match body {
-            Content::Unread(incoming) => Source::Client { beginning: None, incoming, stall: None },
+            Content::Unread(incoming) => {
+                Source::Client { beginning: None, incoming, stall: Stall::default() }
+            }
             Content::Begun(beginning, incoming) => {
-                Source::Client { beginning: Some(beginning), incoming, stall: None }
+                Source::Client { beginning: Some(beginning), incoming, stall: Stall::default() }
             }
             Content::Whole(body) => Source::Buffer(body),
         };
@@ -136,12 +165,10 @@ impl Source {
             return Poll::Ready(Some(Ok(Frame::data(beginning.data))));
         }
         if let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) {
-            *stall = None;
+            stall.clear();
             return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)));
         }
-        // tidy: sleep: the deadline of a peer.
-        let stall = stall.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + STALL)));
-        ready!(stall.as_mut().poll(cx));
+        ready!(stall.poll(cx));
         Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))
     }
 }
@@ -194,5 +221,27 @@ pub(crate) fn fit(frame: Frame<Bytes>, no_trailers: &[HeaderName]) -> Frame<Byte
     match frame.into_trailers() {
         Ok(received) => Frame::trailers(trailers(&received, no_trailers)),
         Err(frame) => frame,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn stall_after_earlier_frames_lasts_its_whole_time() {
+        let mut stall = Stall::default();
+        for _ in 0..3 {
+            assert!(poll_fn(|cx| Poll::Ready(stall.poll(cx))).await.is_pending());
+            tokio::time::advance(STALL * 2 / 3).await;
+            stall.clear();
+        }
+        let began = Instant::now();
+        poll_fn(|cx| stall.poll(cx)).await;
+        let waited = began.elapsed();
+        assert!(waited >= STALL && waited < STALL + Duration::from_secs(1), "{waited:?}");
     }
 }
