@@ -192,7 +192,7 @@ async fn audit_opens_only_public_hosts() {
     let same = diff("next.yaml", "next.yaml");
     assert_eq!((same.code, same.stdout.as_str()), (Some(0), ""), "{same:?}");
     let missing = diff("next.yaml", "missing.yaml");
-    assert!(missing.code == Some(2) && missing.stderr.contains("does not exist"), "{missing:?}");
+    assert!(missing.code == Some(125) && missing.stderr.contains("does not exist"), "{missing:?}");
     assert_nothing_left(prefix).await;
 }
 
