@@ -39,6 +39,11 @@ impl LockLocation {
     pub(crate) fn has_same_state_dir(&self, other: &Self) -> bool {
         self.view == other.view && self.path.parent() == other.path.parent()
     }
+
+    /// Whether this process has the same view of the file system.
+    pub(crate) fn is_here(&self) -> bool {
+        self.view == here()
+    }
 }
 
 /// Identifies a view of the file system: the running kernel's boot, and the mount namespace. An
@@ -143,7 +148,7 @@ pub(crate) fn liveness(lock: &LockLocation) -> Liveness {
             Err(TryLockError::WouldBlock) => Liveness::Alive,
             Err(TryLockError::Error(error)) => unknown(&lock.path, &error),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound && lock.view == here() => Liveness::Dead,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && lock.is_here() => Liveness::Dead,
         Err(error) => unknown(&lock.path, &error),
     }
 }

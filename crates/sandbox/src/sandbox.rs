@@ -372,12 +372,13 @@ impl Sandbox {
         self.shared.stop_all().await;
         self.shared.wait_for_cleanups().await;
         self.runs.release();
-        if let Ok(engine) = self.shared.engine()
-            && self.shared.is_unsettled()
-        {
-            reap::remove_instance(engine, self.shared.prefix(), self.shared.instance_id()).await?;
-        }
+        let removed = match self.shared.engine() {
+            Ok(engine) if self.shared.is_unsettled() => {
+                reap::remove_instance(engine, self.shared.prefix(), self.shared.instance_id()).await
+            }
+            _ => Ok(()),
+        };
         self.shared.release_egress();
-        Ok(())
+        Ok(removed?)
     }
 }

@@ -1,6 +1,6 @@
 //! `status`: the engine, the project's image, and the objects on the engine with their owners.
 
-use sandbox::diagnostics::{Inventory, InventoryInstance, ObjectKind};
+use sandbox::diagnostics::{Inventory, InventoryInstance, Role};
 use sandbox::image::ImageSummary;
 use sandbox::{ImageSource, Sandbox, SandboxConfig, SandboxError};
 use serde::Serialize;
@@ -106,7 +106,7 @@ fn head(
 
 /// Whether it has only shared objects, which may outlive their creator.
 fn is_shared(instance: &InventoryInstance) -> bool {
-    instance.objects.iter().all(|object| object.context.is_empty() && object.kind == ObjectKind::Network)
+    instance.objects.iter().all(|object| object.role == Role::Egress)
 }
 
 /// The shield of an instance's run.

@@ -85,7 +85,9 @@ pub(crate) async fn inventory(engine: &Engine, prefix: &str) -> Result<Inventory
     let mut by_instance: BTreeMap<String, InventoryInstance> = BTreeMap::new();
     for Found { kind, name, state, labels, .. } in find(engine, prefix).await? {
         let instance = by_instance.entry(labels.instance().to_owned()).or_insert_with(|| {
-            let alive = instance::liveness(labels.lock()) == Liveness::Alive;
+            // The shared network may outlive its creator: another boot says nothing about it.
+            let is_left = labels.role() == Role::Egress && !labels.lock().is_here();
+            let alive = !is_left && instance::liveness(labels.lock()) == Liveness::Alive;
             InventoryInstance {
                 id: labels.instance().to_owned(),
                 alive,

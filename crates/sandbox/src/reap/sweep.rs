@@ -104,30 +104,29 @@ pub(crate) fn is_alive(labels: &Labels) -> bool {
 
 /// Whether a living instance with another state directory than `own` has objects with the same
 /// prefix. The caller holds the lock that every user of the egress network with the same state
-/// directory would hold too.
+/// directory would hold too. The network itself does not count: it may outlive its creator, whose lock
+/// may be out of sight, for example after a reboot.
 pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, EngineError> {
     Ok(are_others_alive(&find(engine, own.owner()).await?, own))
 }
 
 fn are_others_alive(found: &[Found], own: &Labels) -> bool {
-    found.iter().any(|found| {
+    found.iter().filter(|found| found.labels.role() != Role::Egress).any(|found| {
         let lock = found.labels.lock();
         !lock.has_same_state_dir(own.lock()) && instance::liveness(lock) == Liveness::Alive
     })
 }
 
 /// The objects of `found` that no instance owns any more.
-fn stale(found: Vec<Found>, liveness: impl Fn(&LockLocation) -> Liveness) -> Vec<Found> {
+fn stale(mut found: Vec<Found>, liveness: impl Fn(&LockLocation) -> Liveness) -> Vec<Found> {
+    found.retain(|found| found.labels.role() != Role::Egress);
     // Each lock is checked once: an instance that ends meanwhile is dead for all its objects or for
     // none.
     let locks: BTreeSet<LockLocation> = found.iter().map(|found| found.labels.lock().clone()).collect();
     let dead: BTreeSet<LockLocation> =
         locks.iter().filter(|lock| liveness(lock) == Liveness::Dead).cloned().collect();
-    let stale = found
-        .into_iter()
-        .filter(|found| dead.contains(found.labels.lock()) && found.labels.role() != Role::Egress)
-        .collect();
-    without_runs(stale)
+    found.retain(|found| dead.contains(found.labels.lock()));
+    without_runs(found)
 }
 
 /// The objects of `found` that do not outlive their instance. The networks of a run are kept: the
@@ -220,6 +219,8 @@ mod tests {
         let second = InstanceLock::acquire(state.path()).unwrap();
         let all = objects(&first, &second);
         assert!(stale(all.clone(), instance::liveness).is_empty(), "both live");
+        let network = all.get(1..2).unwrap().to_vec();
+        assert!(stale(network, |_| panic!("nothing depends on its creator")).is_empty());
 
         drop(first);
         let left = stale(all.clone(), instance::liveness);
@@ -239,12 +240,14 @@ mod tests {
         let own = InstanceLock::acquire(state.path()).unwrap();
         let neighbour = InstanceLock::acquire(state.path()).unwrap();
         let other = InstanceLock::acquire(elsewhere.path()).unwrap();
-        let egress = |lock| [object(ObjectKind::Network, Role::Egress, "egress", lock)];
+        let task = |lock| [object(ObjectKind::Container, Role::Task, "task", lock)];
         let labels = Labels::new("sandbox", &own, "c");
-        // Two that end at once: the creator of the network is still alive, but no longer uses it.
-        assert!(!are_others_alive(&egress(&neighbour), &labels));
-        assert!(!are_others_alive(&egress(&own), &labels));
-        assert!(are_others_alive(&egress(&other), &labels));
+        assert!(!are_others_alive(&task(&neighbour), &labels));
+        assert!(!are_others_alive(&task(&own), &labels));
+        assert!(are_others_alive(&task(&other), &labels));
+        // The creator of the network may be alive and not use it, and it may be out of sight.
+        let egress = [object(ObjectKind::Network, Role::Egress, "egress", &other)];
+        assert!(!are_others_alive(&egress, &labels));
     }
 
     #[test]

@@ -33,6 +33,7 @@ async fn failed_startup_leaves_only_the_shared_network() {
 
     let other = Sandbox::start(config(&state, prefix)).await.expect("there is a proxy");
     let made = engine::shared_networks(prefix).await;
+    assert_eq!(made.len(), usize::from(other.capabilities().has_stable_bridges()), "{made:?}");
     fails().await;
     on_demand(&state, prefix).await.sweep().await.expect("it sweeps");
     assert_eq!(engine::shared_networks(prefix).await, made, "a network in use by another instance is kept");

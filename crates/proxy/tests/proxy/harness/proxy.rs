@@ -1,7 +1,6 @@
 //! A proxy, its owner's side of the channel, and the addresses of both.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use sandbox_proxy_protocol::{
     Upstream as UpstreamConfig, from_line, to_line,
 };
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
-use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -112,23 +111,22 @@ impl Setup {
     /// Starts the proxy's program; also returns the id of its process.
     #[expect(clippy::disallowed_methods, reason = "the program under test is not an engine")]
     pub(crate) async fn start_process(self) -> (Proxy, u32) {
-        let (input, commands) = std::os::unix::net::UnixStream::pair().unwrap();
-        let (output, proxy_output) = std::os::unix::net::UnixStream::pair().unwrap();
+        // Pipes, as between the engine's monitor and the proxy.
+        let (input, commands) = std::io::pipe().unwrap();
+        let (output, proxy_output) = std::io::pipe().unwrap();
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_sandbox-proxy"))
-            .stdin(OwnedFd::from(input))
-            .stdout(OwnedFd::from(proxy_output))
+            .stdin(input)
+            .stdout(proxy_output)
             .spawn()
             .unwrap();
         let id = child.id();
-        let owner = |stream: std::os::unix::net::UnixStream| {
-            stream.set_nonblocking(true).unwrap();
-            UnixStream::from_std(stream).unwrap()
-        };
+        let commands = pipe::Sender::from_owned_fd(commands.into()).unwrap();
+        let output = pipe::Receiver::from_owned_fd(output.into()).unwrap();
         let ended = tokio::task::spawn_blocking(move || match child.wait() {
             Ok(status) if status.success() => Ok(()),
             other => Err(format!("{other:?}")),
         });
-        (self.begin(Box::new(owner(commands)), Box::new(owner(output)), ended).await, id)
+        (self.begin(Box::new(commands), Box::new(output), ended).await, id)
     }
 
     async fn begin(
