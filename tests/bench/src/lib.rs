@@ -11,6 +11,8 @@
 //! assert_eq!(sample.median(), 2.0);
 //! ```
 
+mod processor;
 mod sample;
 
+pub use processor::{machine_milliseconds, process_seconds};
 pub use sample::{Sample, Spread};

@@ -74,13 +74,14 @@ mod tests {
                 "requests_per_second": rate, "p50_us": 2e6 / rate, "p99_us": 1, "down_mb_per_second": 900, "up_mb_per_second": 800,
             })
         };
-        let protocol = json!({"direct": side(20_000.0), "proxied": side(5_000.0)});
+        let protocol = json!({"direct": side(20_000.0), "proxied": side(5_000.0), "processor_us": 61.5});
         json!({
             "machine": {"processor": "an abacus", "processors": 2, "kernel": "6.1"},
             "podman": "5.4.2",
             "tasks": {
                 "bare_ms": {"median": 100.0, "count": 20}, "bare_exited_ms": {"median": 80.0},
-                "bare_without_network_ms": {"median": 60.0}, "command_ms": {"median": 250.0}, "library_ms": {"median": 120.0},
+                "bare_without_network_ms": {"median": 60.0}, "command_ms": {"median": 250.0},
+                "bare_processor_ms": {"median": 200.0}, "command_processor_ms": {"median": 500.0}, "library_ms": {"median": 120.0},
                 "tree_plain_ms": {"median": 100.0}, "tree_protected_ms": {"median": 110.0}, "tree_copy_ms": {"median": 120.0},
                 "large_plain_ms": {"median": 100.0}, "large_apply_ms": {"median": 20.0},
                 "many_copied_ms": {"median": 2000.0}, "many_apply_ms": {"median": 2400.0},
@@ -102,6 +103,8 @@ mod tests {
         let text = markdown(&measured()).unwrap();
         for row in [
             "| `sandbox run -- true` | 250 ms | 2.50× |",
+            "| of `sandbox run -- true` | 500 ms | 2.50× |",
+            "| processor time a request, HTTP/2 | 61.5 µs |",
             "| the library on a started sandbox, to the exit code | 120 ms | 1.50× |",
             "| the same, as a copy | 120 ms | 1.20× |",
             "| apply of as many new files | 2400 ms | 1.20× |",

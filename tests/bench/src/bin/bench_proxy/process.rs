@@ -138,6 +138,11 @@ impl Proxy {
         Ok(Memory { resident: resident.context("no VmRSS")?, peak: peak.context("no VmHWM")? })
     }
 
+    /// Seconds of processor time that it used.
+    pub(crate) fn processor_seconds(&self) -> Result<f64> {
+        benchmarks::process_seconds(self.child.id().context("the proxy has ended")?)
+    }
+
     /// Ends it as the sandbox does, by closing its stdin.
     pub(crate) async fn stop(mut self) -> Result<()> {
         drop(self.stdin);

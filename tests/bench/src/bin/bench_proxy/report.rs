@@ -44,6 +44,8 @@ pub(crate) struct Signing {
 pub(crate) struct Comparison {
     pub(crate) direct: Side,
     pub(crate) proxied: Side,
+    /// Processor time of the proxy for one request, in microseconds.
+    pub(crate) processor_us: f64,
 }
 
 /// Medians over the rounds.

@@ -69,8 +69,8 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
         direct: Destination::new(args.origin, origin_roots_pem)?,
         proxied: Destination::new(args.listen, &authorities.root_pem)?,
     };
-    let http1 = sides.compare(Protocol::Http1, &effort).await?;
-    let http2 = sides.compare(Protocol::Http2, &effort).await?;
+    let http1 = sides.compare(&proxy, Protocol::Http1, &effort).await?;
+    let http2 = sides.compare(&proxy, Protocol::Http2, &effort).await?;
     let loaded = proxy.memory()?;
     proxy.stop().await?;
     let answer_ms = answers::measure(&plan, &sides.proxied, effort.answers).await?;
@@ -95,13 +95,14 @@ struct Sides {
 }
 
 impl Sides {
-    async fn compare(&self, protocol: Protocol, effort: &Effort) -> Result<Comparison> {
+    async fn compare(&self, proxy: &Proxy, protocol: Protocol, effort: &Effort) -> Result<Comparison> {
         let (mut direct, mut proxied) = (Samples::default(), Samples::default());
         for _ in 0..effort.rounds {
-            direct.round(&self.direct, protocol, effort).await?;
-            proxied.round(&self.proxied, protocol, effort).await?;
+            direct.round(&self.direct, protocol, effort, None).await?;
+            proxied.round(&self.proxied, protocol, effort, Some(proxy)).await?;
         }
-        Ok(Comparison { direct: direct.side(), proxied: proxied.side() })
+        let processor_us = proxied.processor.median() * 1e6;
+        Ok(Comparison { direct: direct.side(), proxied: proxied.side(), processor_us })
     }
 }
 
@@ -109,6 +110,8 @@ impl Sides {
 #[derive(Default)]
 struct Samples {
     rate: Sample,
+    /// Seconds of the proxy's processor time a request.
+    processor: Sample,
     p50: Sample,
     p99: Sample,
     down: Sample,
@@ -116,11 +119,21 @@ struct Samples {
 }
 
 impl Samples {
-    async fn round(&mut self, to: &Destination, protocol: Protocol, effort: &Effort) -> Result<()> {
+    async fn round(
+        &mut self,
+        to: &Destination,
+        protocol: Protocol,
+        effort: &Effort,
+        proxy: Option<&Proxy>,
+    ) -> Result<()> {
         let latency = load::latency(to, protocol, effort.latency).await?;
         self.p50.push(latency.median());
         self.p99.push(latency.quantile(99));
-        self.rate.push(load::rate(to, protocol, effort.rate).await?);
+        let used = || proxy.map_or(Ok(0.0), Proxy::processor_seconds);
+        let before = used()?;
+        let rate = load::rate(to, protocol, effort.rate).await?;
+        self.processor.push((used()? - before) / (rate * effort.rate.as_secs_f64()));
+        self.rate.push(rate);
         let (down, up) = load::throughput(to, protocol, effort.transfer).await?;
         self.down.push(down);
         self.up.push(up);

@@ -10,10 +10,14 @@ pub(crate) struct Report {
     pub(crate) bare_ms: Spread,
     /// The same, until its exit code was known.
     pub(crate) bare_exited_ms: Spread,
+    /// Processor time of its whole run, on the whole machine.
+    pub(crate) bare_processor_ms: Spread,
     /// A bare container without a network, until it was removed.
     pub(crate) bare_without_network_ms: Spread,
     /// `sandbox run -- true`, until it ended and had cleaned up.
     pub(crate) command_ms: Spread,
+    /// Processor time of its whole run, on the whole machine.
+    pub(crate) command_processor_ms: Spread,
     /// The library on a started sandbox, until the exit code was known.
     pub(crate) library_ms: Spread,
     /// `sandbox run -t -- bash`.

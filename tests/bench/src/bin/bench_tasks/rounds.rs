@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use benchmarks::Sample;
+use benchmarks::{Sample, machine_milliseconds};
 use sandbox::Timings;
 
 use super::Args;
@@ -93,10 +93,13 @@ async fn round(
     tree: &WorkTree,
     mut samples: Samples,
 ) -> Result<Samples> {
-    let run = bare.run(&args.image, BareNetwork::Bridge).await?;
+    let (run, processor) = machine_milliseconds(bare.run(&args.image, BareNetwork::Bridge)).await?;
     samples.bare.push(milliseconds(run.removed));
     samples.bare_exited.push(milliseconds(run.exited));
-    samples.command.push(milliseconds(command.run().await?));
+    samples.bare_processor.push(processor);
+    let (wall, processor) = machine_milliseconds(command.run()).await?;
+    samples.command.push(milliseconds(wall));
+    samples.command_processor.push(processor);
     let run = bare.run(&args.image, BareNetwork::None).await?;
     samples.bare_without_network.push(milliseconds(run.removed));
     let (wall, timings) = library.run("true", None).await?;
@@ -120,8 +123,10 @@ fn milliseconds(duration: Duration) -> f64 {
 struct Samples {
     bare: Sample,
     bare_exited: Sample,
+    bare_processor: Sample,
     bare_without_network: Sample,
     command: Sample,
+    command_processor: Sample,
     library: Sample,
     steps: [Sample; MILESTONES.len()],
     tree: [Sample; WAYS.len()],
@@ -149,8 +154,10 @@ impl Samples {
             many_copied_ms: self.many_copied.spread(),
             bare_ms: self.bare.spread(),
             bare_exited_ms: self.bare_exited.spread(),
+            bare_processor_ms: self.bare_processor.spread(),
             bare_without_network_ms: self.bare_without_network.spread(),
             command_ms: self.command.spread(),
+            command_processor_ms: self.command_processor.spread(),
             library_ms: self.library.spread(),
             shell: self.shell.spread(),
             bare_shell: self.bare_shell.spread(),
