@@ -521,5 +521,4 @@ fn comparison_agrees_with_decisions() {
     }
     assert!(same >= 5, "{same} pairs are the same");
     assert!(pairs >= 253 && undecided * 50 <= pairs, "{undecided} of {pairs} pairs");
-    eprintln!("{undecided} of {pairs}, same {same}");
 }
