@@ -101,9 +101,15 @@ impl WorkspaceGuard {
         self.watch.is_empty() && self.copies.is_empty() && self.views.is_empty()
     }
 
+    /// Whether the execution works on copies. They are mounted as long as its container exists.
+    #[must_use]
+    pub fn has_copies(&self) -> bool {
+        !self.copies.is_empty()
+    }
+
     /// Moves tampered paths away, imports the execution's changes in repositories, and returns
     /// both. Call it when the execution has ended. Its copies are free again; `is_gone` states
-    /// whether the container was seen to end, before which nothing is imported.
+    /// whether all its processes were seen to end, before which nothing is imported.
     pub async fn release(self, is_gone: bool) -> Findings {
         let unseen = self.unseen("looking through it failed");
         let Self { watch, copies, views } = self;

@@ -172,13 +172,16 @@ pub struct Exit {
     /// Whether one of its processes was killed for lack of memory. Podman 4 does not detect it on
     /// every host.
     pub oom_killed: bool,
+    /// Whether all processes of its container are known to have ended with it.
+    #[serde(skip)]
+    pub(crate) all_ended: bool,
 }
 
 impl Exit {
     /// An exit with this code, not for lack of memory.
     #[must_use]
     pub fn new(code: i64) -> Self {
-        Self { code, oom_killed: false }
+        Self { code, oom_killed: false, all_ended: false }
     }
 }
 

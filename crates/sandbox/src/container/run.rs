@@ -277,12 +277,23 @@ impl Handle {
     /// monitor went away meanwhile: the exit is then unknown, and the process may still run.
     pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
         let code = tokio::select! {
+            exit = self.recorded() => {
+                tracing::debug!(container = %self.name, ?exit, "ended, as its monitor recorded");
+                return Ok(exit);
+            }
             code = self.ended() => code?,
             () = self.unmonitored() => return Err(EngineError::end_unknown(&self.name, "its process still runs")),
         };
         let oom_killed = self.confirm(code).await?;
         tracing::debug!(container = %self.name, code, oom_killed, "ended");
-        Ok(Exit { code, oom_killed })
+        Ok(Exit { oom_killed, ..Exit::new(code) })
+    }
+
+    /// The exit, once the monitor has recorded it; never if that is not visible.
+    async fn recorded(&self) -> Exit {
+        let Some(monitor) = &self.monitor else { return std::future::pending().await };
+        // A kernel of its own may still have a process that passes writes on to the host.
+        Exit { all_ended: !self.own_kernel, ..monitor.exit().await }
     }
 
     /// The exit code, once the engine reports it. The monitor ends after the process, so engines

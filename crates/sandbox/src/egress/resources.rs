@@ -44,7 +44,8 @@ impl EgressResources {
         Ok(self.engine.remove_network(&self.network).await?)
     }
 
-    pub(super) async fn remove_container(&self) -> Result<(), ProxyError> {
+    /// Removes the proxy's container.
+    pub(crate) async fn remove_container(&self) -> Result<(), ProxyError> {
         Ok(self.engine.remove_container(&self.container).await?)
     }
 }

@@ -57,19 +57,17 @@ impl RunningProxy {
     /// Ends the proxy and removes its container and its network. The task's container must be
     /// removed before.
     pub(crate) async fn close(self) -> Result<(), ProxyError> {
-        self.end().await?.remove_networks().await
+        self.end().await.remove().await
     }
 
-    /// Ends the proxy and removes its container. Returns the networks, which are to be removed after
-    /// the task's container.
-    pub(crate) async fn end(self) -> Result<EgressResources, ProxyError> {
+    /// Ends the proxy: all its records are stored. Returns its objects, which are to be removed.
+    pub(crate) async fn end(self) -> EgressResources {
         let Self { orders, mut ended, resources, _relay, .. } = self;
         drop(orders);
         // After the timeout the container is killed; the last records of a proxy that hangs are
         // lost.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;
-        resources.remove_container().await?;
-        Ok(resources)
+        resources
     }
 }
 

@@ -3,9 +3,12 @@
 //! The cause of the failure is the error of the launch. Objects that could not be removed are only
 //! logged: the next sweep finds them by their labels.
 
+use sandbox_podman::EngineError;
+use sandbox_proxy_protocol::Traffic;
+use tokio::sync::oneshot;
+
 use crate::egress::{EgressResources, ProxyError, RunningProxy};
 use crate::error::SandboxError;
-use sandbox_podman::EngineError;
 
 /// Removes the proxy of a removed container, and its network.
 pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
@@ -50,14 +53,22 @@ pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
     }
 }
 
-/// Removes all objects of an execution whose process has ended: `removal` removes its container.
+/// Removes all objects of an execution whose process has ended: `removal` removes its container. The
+/// traffic is sent when the proxy has ended; none if it had ended before, and the log has the reason.
 pub(crate) async fn tear_down(
     removal: impl Future<Output = Result<(), SandboxError>>,
     proxy: Option<RunningProxy>,
+    traffic: oneshot::Sender<Option<Traffic>>,
 ) -> Result<(), SandboxError> {
     let Some(proxy) = proxy else { return removal.await };
+    let end = async {
+        let total = proxy.control().traffic().await.ok();
+        let resources = proxy.end().await;
+        let _ = traffic.send(total);
+        resources.remove_container().await.map(|()| resources)
+    };
     // The containers at once, then their networks.
-    let (removed, ended) = tokio::join!(removal, proxy.end());
+    let (removed, ended) = tokio::join!(removal, end);
     removed?;
     Ok(ended?.remove_networks().await?)
 }

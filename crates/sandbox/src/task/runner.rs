@@ -30,7 +30,7 @@ pub(super) struct Runner {
     pub(super) program: LiveProgram,
 }
 
-/// An execution that was removed, and its result.
+/// An execution that has ended, and its result.
 pub(super) struct Finished {
     pub(super) end: Result<End, SandboxError>,
     pub(super) timings: Timings,
@@ -68,12 +68,8 @@ impl Runner {
         self.live.replace(None);
         self.program.replace(None);
         drop((feeding, agent));
-        let traffic = match &proxy {
-            // A proxy that has ended reports nothing; the log has the reason.
-            Some(proxy) => proxy.control().traffic().await.ok(),
-            None => None,
-        };
-        let findings = teardown::remove(&self.shared, handle, proxy, hold).await;
+        let all_ended = end.as_ref().is_ok_and(|end| end.exit.all_ended);
+        let (findings, traffic) = teardown::remove(&self.shared, handle, proxy, hold, all_ended).await;
         Ok(Finished { end, timings, findings, traffic })
     }
 }

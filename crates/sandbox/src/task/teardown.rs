@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sandbox_proxy_protocol::Traffic;
 use tokio::sync::oneshot;
 
 use crate::container::ProgramControl;
@@ -13,24 +14,23 @@ use sandbox_workspace::{FailedImport, Findings, GitChanges, TamperedPath, Worksp
 
 use super::rollback;
 
-/// Removes an execution, and returns its findings in the mounts. The caller waits no longer than
-/// for these.
+/// Removes an execution, and returns its findings in the mounts and its traffic. The caller waits no
+/// longer than for these; where `all_ended`, not for the removal.
 pub(super) async fn remove(
     shared: &Shared,
     handle: Arc<dyn ProgramControl>,
     proxy: Option<RunningProxy>,
     hold: WorkspaceGuard,
-) -> Findings {
-    let removed = async move { Ok(handle.remove().await?) };
-    if hold.is_empty() {
-        shared.settle_in_background(rollback::tear_down(removed, proxy));
-        return Findings::default();
-    }
-    let (sender, receiver) = oneshot::channel();
+    all_ended: bool,
+) -> (Findings, Option<Traffic>) {
+    let (found, findings) = oneshot::channel();
+    let (counted, traffic) = oneshot::channel();
     let unseen = hold.unseen("the search for it failed");
+    let removal = async move { Ok(handle.remove().await?) };
     // Continues even if the caller drops this future.
-    shared.settle_in_background(rollback::tear_down(look(removed, hold, sender), proxy));
-    receiver.await.unwrap_or(unseen)
+    shared.settle_in_background(rollback::tear_down(look(removal, hold, all_ended, found), proxy, counted));
+    let (findings, traffic) = tokio::join!(findings, traffic);
+    (findings.unwrap_or(unseen), traffic.unwrap_or_default())
 }
 
 /// Returns `result`. For an error, logs `findings`, as there is no result to report them in.
@@ -44,20 +44,30 @@ pub(super) fn logged_on_error<T>(
     result
 }
 
-/// Searches for tampered paths once the container is removed: a live process could write them
-/// meanwhile, or write into a copy that another execution has taken.
+/// Searches for tampered paths once all processes have ended, at the latest when the container is
+/// removed: a live one could write them meanwhile. A copy is given to another execution only after
+/// the removal, which unmounts it.
 async fn look(
     removal: impl Future<Output = Result<(), SandboxError>>,
     hold: WorkspaceGuard,
+    all_ended: bool,
     sender: oneshot::Sender<Findings>,
 ) -> Result<(), SandboxError> {
+    let at_once = hold.is_empty() || all_ended && !hold.has_copies();
+    let search = async move |is_gone| {
+        if let Err(findings) = sender.send(hold.release(is_gone).await) {
+            log_findings(&findings);
+        }
+    };
+    if at_once {
+        let ((), removed) = tokio::join!(search(true), removal);
+        return removed;
+    }
     let removed = removal.await;
     if removed.is_err() {
         tracing::warn!("searching for tampered paths of a task whose container may still exist");
     }
-    if let Err(findings) = sender.send(hold.release(removed.is_ok()).await) {
-        log_findings(&findings);
-    }
+    search(removed.is_ok()).await;
     removed
 }
 
@@ -120,7 +130,7 @@ mod tests {
                 removed
             };
             let (sender, receiver) = oneshot::channel();
-            assert_eq!(look(removal, hold, sender).await.is_err(), failed);
+            assert_eq!(look(removal, hold, false, sender).await.is_err(), failed);
             let tampered = receiver.await.unwrap().tampered;
             assert_eq!(tampered.len(), 1, "{tampered:?}");
             assert!(tampered[0].moved_to.is_some() && !tree.join(".envrc").exists());
@@ -128,6 +138,41 @@ mod tests {
         let (_, hold) =
             WorkspaceGuard::take(vec![Mount::read_write(&tree, "/workspace")], tree, None).await.unwrap();
         assert!(hold.is_empty());
+    }
+
+    #[tokio::test]
+    async fn search_waits_for_the_removal_unless_all_processes_have_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let [tree, copied] = ["tree", "copied"].map(|name| folder.path().join(name));
+        fs::create_dir(&tree).unwrap();
+        fs::create_dir(&copied).unwrap();
+        fs::write(tree.join(".envrc"), "evil").unwrap();
+        let protected = Mount::read_write(&tree, "/workspace").protected(Protection::default());
+        let copy = Mount::copy_on_write(&copied, "/copy", folder.path().join("copy"));
+        for (mounts, all_ended, waits) in [
+            (vec![protected.clone()], true, false),
+            (vec![protected.clone()], false, true),
+            (vec![protected, copy], true, true),
+            (vec![Mount::read_write(&tree, "/workspace")], false, false),
+        ] {
+            let quarantine = folder.path().join("quarantine");
+            let (_, mut hold) = WorkspaceGuard::take(mounts, quarantine, None).await.unwrap();
+            hold.prepared().await.unwrap();
+            let (sender, mut receiver) = oneshot::channel();
+            let (remove, removal) = oneshot::channel();
+            let removal = async { removal.await.map_err(|_| SandboxError::Busy) };
+            let looked = tokio::spawn(look(removal, hold, all_ended, sender));
+            if waits {
+                let early = tokio::time::timeout(std::time::Duration::from_millis(50), &mut receiver).await;
+                assert!(early.is_err(), "it did not wait");
+                remove.send(()).unwrap();
+                receiver.await.unwrap();
+            } else {
+                receiver.await.unwrap();
+                remove.send(()).unwrap();
+            }
+            looked.await.unwrap().unwrap();
+        }
     }
 
     #[test]

@@ -176,7 +176,7 @@ async fn finish(launch: &Launch, started: Started) -> Result<(End, Vec<u8>), San
         &mut stdout,
     )
     .await;
-    task::tear_down(async { Ok(handle.remove().await?) }, proxy).await?;
+    task::tear_down(async { Ok(handle.remove().await?) }, proxy, tokio::sync::oneshot::channel().0).await?;
     Ok((end?, stdout.0.into_bytes()))
 }
 
