@@ -24,6 +24,7 @@ mod owner;
 mod printer;
 mod program;
 mod questions;
+mod removal;
 mod run_context;
 mod run_folder;
 mod run_record;

@@ -18,12 +18,16 @@ use crate::failure::Failure;
 use crate::forced_panic;
 use crate::owner::Owner;
 use crate::printer::Printer;
+use crate::removal;
 
 /// Reads the command line, runs the command, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     withhold_panic_messages();
     no_core_dumps();
+    if let Some(code) = removal::of_this_process(std::env::args_os()) {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

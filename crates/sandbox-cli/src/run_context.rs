@@ -18,6 +18,7 @@ use crate::interrupt::Interrupts;
 use crate::network_log::LogTap;
 use crate::owner::{Owner, RequestedSize};
 use crate::printer::Printer;
+use crate::removal;
 use crate::run_folder::{OUTPUT, RunFolder};
 use crate::run_record::RunRecord;
 use crate::settings::TaskSettings;
@@ -41,6 +42,8 @@ pub(crate) struct RunContext<'a, I = ImageTag> {
     folder: RunFolder,
     tap: LogTap,
     copy: Option<CopyOfRun<'a>>,
+    /// Whether another process removes what is left of it.
+    removes_later: bool,
 }
 
 /// The result of an execution.
@@ -73,8 +76,12 @@ impl<'a> RunContext<'a> {
         let copy = CopyOfRun::of(settings, printer);
         let pending = copy.as_ref().map(CopyOfRun::look).transpose()?;
         let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+        let mut config = settings.sandbox.clone();
+        // An owner of a run is not waited for. Process 1 takes all others of its container with it.
+        config.remove_at_shutdown &= Owner::of_this_process().is_none() && std::process::id() != 1;
+        let removes_later = config.remove_at_shutdown;
         let sandbox = tokio::select! {
-            connected = Sandbox::start(settings.sandbox.clone()) => connected?,
+            connected = Sandbox::start(config) => connected?,
             interrupt = interrupts.next() => return Ok(Err(ExitStatus::Interrupted(interrupt))),
         };
         if let Some(board) = &settings.questions {
@@ -83,8 +90,18 @@ impl<'a> RunContext<'a> {
         let folder = RunFolder::create(&settings.logs, sandbox.instance_id())?;
         let tap = LogTap::start(folder.path(), &settings.copies, &settings.resolver, printer)?;
         let activity = Activity::default();
-        let mut opened =
-            RunContext { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, copy };
+        let mut opened = RunContext {
+            settings,
+            printer,
+            sandbox,
+            image: (),
+            interrupts,
+            activity,
+            folder,
+            tap,
+            copy,
+            removes_later,
+        };
         let ended = match opened.prepare(pending).await {
             Ok(Ok(image)) => return Ok(Ok(opened.with_image(image))),
             Ok(Err(status)) => Ok(Executed { status, is_over: false, value: () }),
@@ -179,8 +196,30 @@ impl<'a> RunContext<'a, ()> {
     }
 
     fn with_image(self, image: ImageTag) -> RunContext<'a> {
-        let Self { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, copy } = self;
-        RunContext { settings, printer, sandbox, image, interrupts, activity, folder, tap, copy }
+        let Self {
+            settings,
+            printer,
+            sandbox,
+            image: (),
+            interrupts,
+            activity,
+            folder,
+            tap,
+            copy,
+            removes_later,
+        } = self;
+        RunContext {
+            settings,
+            printer,
+            sandbox,
+            image,
+            interrupts,
+            activity,
+            folder,
+            tap,
+            copy,
+            removes_later,
+        }
     }
 }
 
@@ -201,12 +240,27 @@ impl<I> RunContext<'_, I> {
         ended: Result<Executed<T>, Failure>,
     ) -> Result<Finished<T>, Failure> {
         let printer = self.printer;
+        let sandbox = &self.sandbox;
+        let end = async {
+            if self.removes_later {
+                sandbox.hand_over().await
+            } else {
+                sandbox.shutdown().await.map(|()| None)
+            }
+        };
+        let mut left = None;
         let is_gone = tokio::select! {
-            cleaned = self.sandbox.shutdown() => {
-                if let Err(error) = &cleaned {
-                    printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
+            ended = end => {
+                match ended {
+                    Ok(handed_over) => {
+                        left = handed_over;
+                        true
+                    }
+                    Err(error) => {
+                        printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
+                        false
+                    }
                 }
-                cleaned.is_ok()
             }
             _ = self.interrupts.next() => {
                 printer.warning("stopped while cleaning up; the next run removes the rest");
@@ -241,8 +295,13 @@ impl<I> RunContext<'_, I> {
                 printer.warning(failure);
             }
         }
-        // Last: who waits for the end reads the record then.
+        // Who waits for the end reads the record then.
         self.folder.close();
+        if let Some(left) = left
+            && let Err(error) = removal::start(&self.settings.sandbox, left)
+        {
+            printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
+        }
         finished
     }
 }

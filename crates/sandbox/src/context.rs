@@ -13,7 +13,7 @@ use crate::config::SandboxConfig;
 use crate::container::{Launcher, OwnFiles};
 use crate::egress::{self, Egress};
 use crate::error::SandboxError;
-use crate::instance::InstanceLock;
+use crate::instance::{HandedOver, InstanceLock, LockError};
 use crate::labels::Labels;
 use crate::socket_folder;
 use crate::spec::{ImageTag, ObjectId};
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     switches: Mutex<Vec<Weak<StopSwitch>>>,
     /// How often something began that may leave objects on the engine, and was not removed since.
     unsettled: Arc<AtomicUsize>,
+    /// How many of these have ended, left only dead objects, and are removed at the shutdown.
+    left: Arc<AtomicUsize>,
     /// Background removals of executions. Locked for single operations only.
     cleanups: Mutex<JoinSet<Result<(), SandboxError>>>,
 }
@@ -52,6 +54,7 @@ impl Shared {
             egress: OnceCell::new(),
             switches: Mutex::default(),
             unsettled: Arc::default(),
+            left: Arc::default(),
             cleanups: Mutex::default(),
         }
     }
@@ -65,6 +68,13 @@ impl Shared {
     /// abandoned, or was not removed.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled.load(Ordering::Relaxed) > 0
+    }
+
+    /// The lock of this instance, if it left only dead objects.
+    pub(crate) fn hand_over(&self) -> Result<Option<HandedOver>, LockError> {
+        let unsettled = self.unsettled.load(Ordering::Relaxed);
+        let is_all_dead = unsettled > 0 && unsettled == self.left.load(Ordering::Relaxed);
+        is_all_dead.then(|| self.instance.hand_over()).transpose()
     }
 
     pub(crate) fn config(&self) -> &SandboxConfig {
@@ -203,6 +213,19 @@ impl Shared {
         });
     }
 
+    /// Like [`in_background`](Self::in_background), for work that ends something that
+    /// [began](Self::begin) and returns whether all its objects are dead. They are left to the
+    /// shutdown.
+    pub(crate) fn leave_in_background(&self, work: impl Future<Output = bool> + Send + 'static) {
+        let left = Arc::clone(&self.left);
+        self.in_background(async move {
+            if work.await {
+                left.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+    }
+
     /// Stops every execution and waits for them to end.
     pub(crate) async fn stop_all(&self) {
         let switches: Vec<_> = lock(&self.switches).iter().filter_map(Weak::upgrade).collect();
@@ -249,13 +272,31 @@ mod tests {
     use crate::config::EngineAddress;
     use crate::launcher::ScriptedEngine;
 
+    fn shared(folder: &Path) -> Shared {
+        let config = SandboxConfig::new(EngineAddress::unix("/none"), folder);
+        let instance = InstanceLock::acquire(folder).unwrap();
+        Shared::new(config, Backend::Injected(Arc::new(ScriptedEngine::new())), instance)
+    }
+
+    #[tokio::test]
+    async fn only_dead_objects_are_handed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = shared(folder.path());
+        assert!(shared.hand_over().unwrap().is_none(), "nothing began");
+        for (dead, is_handed_over) in [(true, true), (true, true), (false, false), (true, false)] {
+            shared.begin();
+            assert!(shared.hand_over().unwrap().is_none(), "it runs, or was abandoned");
+            shared.leave_in_background(async move { dead });
+            shared.wait_for_cleanups().await;
+            assert!(shared.is_unsettled());
+            assert_eq!(shared.hand_over().unwrap().is_some(), is_handed_over);
+        }
+    }
+
     #[tokio::test]
     async fn only_successful_removals_settle_what_began() {
         let folder = tempfile::tempdir().unwrap();
-        let config = SandboxConfig::new(EngineAddress::unix("/none"), folder.path());
-        let instance = InstanceLock::acquire(folder.path()).unwrap();
-        let launcher = Backend::Injected(Arc::new(ScriptedEngine::new()));
-        let shared = Shared::new(config, launcher, instance);
+        let shared = shared(folder.path());
         assert!(!shared.is_unsettled(), "nothing began");
         for (removed, is_left) in [(Ok(()), false), (Err(SandboxError::Busy), true)] {
             shared.begin();

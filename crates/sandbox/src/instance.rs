@@ -3,13 +3,16 @@
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The first line of a lock file: only such files are ever removed.
+/// The first line of a lock file: only such files are ever removed. The second one names the process.
 const MARK: &str = "sandbox instance";
+/// The third line, if that process only removes what the instance left.
+const REMOVAL: &str = "removal";
 const FOLDER: &str = "instances";
 /// The extension of a lock file before it is locked.
 const FRESH: &str = "new";
@@ -23,6 +26,15 @@ pub struct LockError {
     operation: &'static str,
     path: PathBuf,
     source: io::Error,
+}
+
+/// The lock of an instance that has ended: its dead objects are not removed yet.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// The path of the locked file.
+    pub path: PathBuf,
+    /// The locked file. A process that inherits it holds the lock too.
+    pub file: File,
 }
 
 /// The location of an instance's lock.
@@ -74,8 +86,9 @@ pub(crate) enum Liveness {
 pub(crate) struct InstanceLock {
     id: String,
     location: LockLocation,
-    /// Never read: the lock is released with it.
-    _file: File,
+    /// The lock is released with it and all its duplicates.
+    file: File,
+    is_handed_over: AtomicBool,
 }
 
 impl InstanceLock {
@@ -113,7 +126,43 @@ impl InstanceLock {
             return Err(error);
         }
         tracing::debug!(instance = %id, "instance lock acquired");
-        Ok(Self { id, location: LockLocation { path, view: here().to_owned() }, _file: file })
+        Ok(Self::held(id, path, file))
+    }
+
+    fn held(id: String, path: PathBuf, file: File) -> Self {
+        let location = LockLocation { path, view: here().to_owned() };
+        Self { id, location, file, is_handed_over: AtomicBool::new(false) }
+    }
+
+    /// The lock, for a process that removes what this instance left.
+    pub(crate) fn hand_over(&self) -> Result<HandedOver, LockError> {
+        self.announce_removal()?;
+        let path = self.location.path.clone();
+        let file = self.file.try_clone().map_err(|source| LockError {
+            operation: "duplicate",
+            path: path.clone(),
+            source,
+        })?;
+        self.is_handed_over.store(true, Ordering::Relaxed);
+        Ok(HandedOver { path, file })
+    }
+
+    /// The lock that another process [handed over](Self::hand_over).
+    pub(crate) fn take_over(HandedOver { path, file }: HandedOver) -> Result<Self, LockError> {
+        let id = path.file_stem().and_then(OsStr::to_str).unwrap_or_default().to_owned();
+        let lock = Self::held(id, path, file);
+        lock.announce_removal()?;
+        Ok(lock)
+    }
+
+    fn announce_removal(&self) -> Result<(), LockError> {
+        let text = format!("{MARK}\npid {}\n{REMOVAL}\n", std::process::id());
+        // Readers see only its first three lines.
+        self.file.write_all_at(text.as_bytes(), 0).map_err(|source| LockError {
+            operation: "write",
+            path: self.location.path.clone(),
+            source,
+        })
     }
 
     /// The id of this instance: 16 hexadecimal digits.
@@ -136,7 +185,9 @@ impl Drop for InstanceLock {
     fn drop(&mut self) {
         // Remove the file first, while the lock is still held. Without the file, the objects that
         // this instance left count as dead.
-        let _ = fs::remove_file(&self.location.path);
+        if !*self.is_handed_over.get_mut() {
+            let _ = fs::remove_file(&self.location.path);
+        }
     }
 }
 
@@ -151,6 +202,19 @@ pub(crate) fn liveness(lock: &LockLocation) -> Liveness {
         Err(error) if error.kind() == io::ErrorKind::NotFound && lock.is_here() => Liveness::Dead,
         Err(error) => unknown(&lock.path, &error),
     }
+}
+
+/// The locked files of the instances whose process only removes what they left.
+pub(crate) fn removals(state_dir: &Path) -> Vec<File> {
+    let Ok(entries) = fs::read_dir(state_dir.join(FOLDER)) else { return Vec::new() };
+    let files = entries.filter_map(|entry| open(&entry.ok()?.path()).ok());
+    files
+        .filter_map(|mut file| {
+            let text = read_marked(&mut file)?;
+            let is_removal = text.lines().nth(2) == Some(REMOVAL);
+            (is_removal && matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))).then_some(file)
+        })
+        .collect()
 }
 
 /// The process that holds `lock`, as recorded in the file.
@@ -230,6 +294,35 @@ mod tests {
         drop(lock);
         assert_eq!(liveness(&location), Liveness::Dead);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn lock_that_was_handed_over_is_alive_until_the_removal_ends() {
+        let state = tempfile::tempdir().unwrap();
+        let lock = InstanceLock::acquire(state.path()).unwrap();
+        let location = lock.location().clone();
+        let handed_over = lock.hand_over().unwrap();
+        drop(lock);
+        assert_eq!(liveness(&location), Liveness::Alive);
+        let removal = InstanceLock::take_over(handed_over).unwrap();
+        assert_eq!(removal.id(), location.path.file_stem().unwrap());
+        assert_eq!(pid(&location.path), Some(std::process::id()));
+        let [held] = <[File; 1]>::try_from(removals(state.path())).unwrap();
+        assert_eq!(liveness(&location), Liveness::Alive);
+        assert!(held.try_lock_shared().is_err());
+        drop(removal);
+        held.lock_shared().unwrap();
+        assert!(!location.path.exists());
+
+        // The process of the removal was killed: the next start removes the rest.
+        let lock = InstanceLock::acquire(state.path()).unwrap();
+        let location = lock.location().clone();
+        drop(lock.hand_over().unwrap());
+        drop(lock);
+        assert_eq!(liveness(&location), Liveness::Dead);
+        assert!(location.path.exists());
+        let _runs = InstanceLock::acquire(state.path()).unwrap();
+        assert!(removals(state.path()).is_empty(), "one died, and the other one runs");
     }
 
     #[test]

@@ -75,7 +75,7 @@ mod verify;
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
 pub use error::SandboxError;
-pub use instance::LockError;
+pub use instance::{HandedOver, LockError};
 pub use program::ProgramError;
 pub use sandbox::Sandbox;
 pub use sandbox_agents::{Agent, Outcome, UnknownAgent};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::config::SandboxConfig;
+use crate::config::{EngineAddress, SandboxConfig};
 use crate::container::{self, Launcher};
 use crate::context::{Backend, Shared};
 use crate::egress;
@@ -14,7 +14,7 @@ use crate::executor::{Executor, ExecutorConfig};
 use crate::gate;
 use crate::image::{self, ImageRequest, ImageTags};
 use crate::image_store::{self, ImageSummary};
-use crate::instance::InstanceLock;
+use crate::instance::{self, HandedOver, InstanceLock};
 use crate::reap::{self, Inventory, SweepReport};
 use crate::runs::{self, Runs};
 use crate::spec::{CommandSpec, ImageSource, ImageTag, TaskSpec};
@@ -25,6 +25,9 @@ use sandbox_gate::Gate;
 use sandbox_podman::{Capabilities, Engine, EngineFacts};
 use sandbox_ssh::{SshScope, Unlock};
 use sandbox_workspace::{Patience, WorkspaceGuard};
+
+/// The most processes that remove what ended instances left.
+const REMOVALS: usize = 4;
 
 /// Runs tasks in containers of one engine. See the crate's example for its life cycle. A clone is
 /// the same sandbox.
@@ -307,7 +310,8 @@ impl Sandbox {
         Ok(egress::stray_bridges(self.shared.engine()?).await?)
     }
 
-    /// Removes leftovers of dead instances, and the egress network when no instance uses it: this
+    /// Waits for [removals](Self::remove_handed_over) by other processes, then removes leftovers of
+    /// dead instances, and the egress network when no instance uses it: this
     /// one uses it from its first proxy, or [`prepare`](Self::prepare), to its
     /// [`shutdown`](Self::shutdown). [`Sandbox::start`] does only the former.
     ///
@@ -315,6 +319,15 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn sweep(&self) -> Result<SweepReport, SandboxError> {
+        let state_dir = self.shared.state_dir().to_owned();
+        // A panic there would only mean that nothing is waited for.
+        let _ = tokio::task::spawn_blocking(move || {
+            for removal in instance::removals(&state_dir) {
+                // Whether it succeeded or died, the lock is free then.
+                let _ = removal.lock_shared();
+            }
+        })
+        .await;
         let mut report = self.remove_leftovers(Patience::Whole).await?;
         report.networks.extend(self.shared.remove_unused_network().await?);
         Ok(report)
@@ -357,6 +370,47 @@ impl Sandbox {
     pub async fn remove_shared(&self) -> Result<bool, SandboxError> {
         let shared = &self.shared;
         Ok(egress::remove_shared(shared.engine()?, shared.config(), &shared.labels("")).await?)
+    }
+
+    /// Like [`shutdown`](Self::shutdown), but leaves the removal of dead containers and their networks
+    /// to another process, to which the caller passes the returned file, for example as its stdin,
+    /// and which calls [`remove_handed_over`](Self::remove_handed_over). As long as either has it
+    /// open, this instance counts as alive; if both end before the removal, the next start removes
+    /// the objects. Returns `None` when nothing is left: this removes what may not be dead, and also
+    /// everything while four other processes with the same `state_dir` are removing.
+    ///
+    /// Only useful with [`SandboxConfig::remove_at_shutdown`].
+    ///
+    /// # Errors
+    ///
+    /// When something could not be removed; the next start removes it.
+    pub async fn hand_over(&self) -> Result<Option<HandedOver>, SandboxError> {
+        self.shared.stop_all().await;
+        self.shared.wait_for_cleanups().await;
+        let is_busy = instance::removals(self.shared.state_dir()).len() >= REMOVALS;
+        let handed_over = if is_busy { None } else { self.shared.hand_over()? };
+        let Some(handed_over) = handed_over else {
+            return self.shutdown().await.map(|()| None);
+        };
+        self.runs.release();
+        self.shared.release_egress();
+        tracing::debug!("handed over");
+        Ok(Some(handed_over))
+    }
+
+    /// Removes what an instance with this engine and prefix [handed over](Self::hand_over).
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails; the next start removes the rest.
+    pub async fn remove_handed_over(
+        engine: &EngineAddress,
+        prefix: &str,
+        handed_over: HandedOver,
+    ) -> Result<(), SandboxError> {
+        let instance = InstanceLock::take_over(handed_over)?;
+        let engine = Engine::connect(engine.socket()).await?;
+        Ok(reap::remove_instance(&engine, prefix, instance.id()).await?)
     }
 
     /// Stops all executions of this instance, waits for them to end, and removes everything that it

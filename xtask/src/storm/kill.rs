@@ -1,5 +1,5 @@
-//! Storms of SIGKILL to one or several commands, during a task that must not be disturbed; the next
-//! run must not be affected.
+//! Storms of SIGKILL to one or several commands and to the processes that remove what they left, during
+//! a task that must not be disturbed; the next run must not be affected.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,15 +12,17 @@ use serde_json::Value;
 use super::field::{Field, Random};
 use super::inventory::Inventory;
 use super::report::{Report, spread};
+use crate::process;
 
 /// Reports of `-vv` at the steps of a task; a command is killed right after one of them.
-const STEPS: [&str; 6] = ["instance lock", "created", "started", "ended", "removed", "connected"];
+const STEPS: [&str; 7] =
+    ["instance lock", "created", "started", "ended", "removed", "handed over", "connected"];
 
 /// The number of commands that are killed together at a random moment.
 const TOGETHER: u32 = 3;
 
-/// Runs `rounds` rounds: in every other one several commands are killed at a random moment, in the
-/// others one is killed at a step.
+/// Runs `rounds` rounds of three kinds in turn: several commands are killed at a random moment; one is
+/// killed at a step; or one ends, and its removal is killed at a random moment.
 pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let mut report = Report::default();
     let mut random = Random::new(seed);
@@ -29,13 +31,18 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let before = Inventory::settled(field)?;
     let (mut left, mut kills, mut missed, mut next) = (0, 0, 0, Vec::new());
     for round in 0..rounds {
-        let (name, words) = field.kind(round / 2);
-        let moment = if round % 2 == 0 {
-            let share = u32::try_from(random.below(150)).unwrap_or(0);
-            let together: Vec<_> = (0..TOGETHER).map(|more| field.kind(round / 2 + more).1).collect();
+        let (name, words) = field.kind(round / 3);
+        let share = u32::try_from(random.below(150)).unwrap_or(0);
+        let moment = if round % 3 == 0 {
+            let together: Vec<_> = (0..TOGETHER).map(|more| field.kind(round / 3 + more).1).collect();
             kills += TOGETHER;
             missed += kill_after(field, &together, whole * share / 100)?;
             format!("{share} % of a whole one, with the {} after it", TOGETHER - 1)
+        } else if round % 3 == 1 {
+            command(field, &words).status()?;
+            kills += 1;
+            missed += u32::from(!kill_removal(field, whole * share / 400)?);
+            format!("{} % of a whole one after its end", share / 4)
         } else {
             let step = usize::try_from(random.below(STEPS.len() as u64)).ok();
             let step = step.and_then(|step| STEPS.get(step)).copied().unwrap_or_default();
@@ -61,7 +68,7 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     }
     let after = Inventory::settled(field)?;
     report.row(
-        "kills (three at a random moment and one at a named step, in turn)",
+        "kills (three at a random moment, a removal, and one at a named step, in turn)",
         format!("{kills} in {rounds} rounds, {missed} of them after the end"),
     );
     report.row("containers left before the next run", format!("{left} times"));
@@ -121,6 +128,26 @@ fn kill_at(field: &Field, words: &[String], step: &str) -> Result<bool> {
         }
     }
     kill(&mut child)
+}
+
+/// Kills the removals of ended commands after `delay`; returns whether there was one.
+fn kill_removal(field: &Field, delay: Duration) -> Result<bool> {
+    // tidy: sleep: the moment of the kill.
+    std::thread::sleep(delay);
+    let mut killed = false;
+    for lock in fs::read_dir(field.state().join("sandbox/instances"))? {
+        let path = lock?.path();
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let Some(pid) = text.lines().nth(1).and_then(|line| line.strip_prefix("pid ")) else { continue };
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        if words.nth(1) == Some(b"--removal") && words.any(|word| word == path.as_os_str().as_encoded_bytes())
+        {
+            process::run_quietly(&mut process::command("kill", ["-KILL", pid]))?;
+            killed = true;
+        }
+    }
+    Ok(killed)
 }
 
 fn kill(child: &mut Child) -> Result<bool> {

@@ -126,6 +126,10 @@ pub(crate) struct OnceArgs {
     /// Time limit, such as 90s, 10m or 2h; exit code 124 when it is reached
     #[arg(long, value_name = "TIME", value_parser = limit)]
     pub(crate) timeout: Option<Duration>,
+    /// Return only when its containers are removed from the engine [default: a process of its own
+    /// removes them]
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// Set a variable; NAME alone passes on its value in your environment
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,

@@ -82,7 +82,8 @@ impl TrustedProject {
         environment: &Environment,
         printer: Printer,
     ) -> Result<TaskSettings, Failure> {
-        let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
+        let mut sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
+        sandbox.remove_at_shutdown = !args.once.wait;
         let mode = args.workspace.or(self.file.workspace).unwrap_or(default_mode);
         let mounts = self.with_repository(self.mounts(&args.mounts, mode, args.unprotected))?;
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;

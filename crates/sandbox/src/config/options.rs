@@ -43,6 +43,11 @@ pub struct SandboxConfig {
     /// until [`Sandbox::sweep`](crate::Sandbox::sweep) or
     /// [`Sandbox::sweep_at_start`](crate::Sandbox::sweep_at_start) is called. Default: no.
     pub on_demand: bool,
+    /// Whether the objects of an execution that has ended are removed from the engine by the
+    /// [`shutdown`](crate::Sandbox::shutdown), or by another process after a
+    /// [`hand_over`](crate::Sandbox::hand_over), instead of at once in the background. They are dead
+    /// containers and their networks. Default: no.
+    pub remove_at_shutdown: bool,
 }
 
 impl SandboxConfig {
@@ -58,6 +63,7 @@ impl SandboxConfig {
             upstream: UpstreamConfig::default(),
             max_image_age: Duration::from_hours(24),
             on_demand: false,
+            remove_at_shutdown: false,
         }
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, inotify};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, inotify, openat2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::net::unix::pipe;
 
@@ -79,10 +79,11 @@ impl Records {
         let line = std::fs::read(monitor.join("cmdline")).ok()?;
         let words: Vec<&str> =
             line.split(|byte| *byte == 0).map_while(|word| std::str::from_utf8(word).ok()).collect();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(monitor.join("root"), flags, Mode::empty()).ok()?;
         let folder = |option: &str| {
-            let path = words.iter().skip_while(|word| **word != option).nth(1)?.strip_prefix('/')?;
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            rustix::fs::open(monitor.join("root").join(path), flags, Mode::empty()).ok()
+            let path = words.iter().skip_while(|word| **word != option).nth(1)?;
+            openat2(&root, *path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()
         };
         Some(Self { exits: folder("--exit-dir")?, bundle: folder("-b")?, id: process.id.to_owned() })
     }
@@ -226,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn exit_is_unknown_where_the_monitors_folders_are_not_visible() {
-        let (mut child, pid) = shell(&["-b", "/none", "-c", "0f0f", "--exit-dir", "none"]);
+        let (mut child, pid) = shell(&["-b", "/none", "-c", "0f0f", "--exit-dir", "/none"]);
         let monitor = Monitor::open(Process { pid, monitor: child.id(), id: "0f0f" }).unwrap();
         assert!(monitor.records.is_none());
         kill(pid);

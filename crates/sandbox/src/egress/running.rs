@@ -57,17 +57,18 @@ impl RunningProxy {
     /// Ends the proxy and removes its container and its network. The task's container must be
     /// removed before.
     pub(crate) async fn close(self) -> Result<(), ProxyError> {
-        self.end().await.remove().await
+        self.end().await.0.remove().await
     }
 
-    /// Ends the proxy: all its records are stored. Returns its objects, which are to be removed.
-    pub(crate) async fn end(self) -> EgressResources {
+    /// Ends the proxy: all its records are stored. Returns its objects, which are to be removed, and
+    /// whether it has ended.
+    pub(crate) async fn end(self) -> (EgressResources, bool) {
         let Self { orders, mut ended, resources, _relay, .. } = self;
         drop(orders);
         // After the timeout the container is killed; the last records of a proxy that hangs are
         // lost.
-        let _ = timeout(END, ended.wait_for(Option::is_some)).await;
-        resources
+        let has_ended = timeout(END, ended.wait_for(Option::is_some)).await.is_ok();
+        (resources, has_ended)
     }
 }
 

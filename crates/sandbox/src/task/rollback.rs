@@ -54,7 +54,7 @@ pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
 }
 
 /// Removes all objects of an execution whose process has ended: `removal` removes its container. The
-/// traffic is sent when the proxy has ended; none if it had ended before, and the log has the reason.
+/// traffic is sent when the proxy has ended.
 pub(crate) async fn tear_down(
     removal: impl Future<Output = Result<(), SandboxError>>,
     proxy: Option<RunningProxy>,
@@ -62,13 +62,23 @@ pub(crate) async fn tear_down(
 ) -> Result<(), SandboxError> {
     let Some(proxy) = proxy else { return removal.await };
     let end = async {
-        let total = proxy.control().traffic().await.ok();
-        let resources = proxy.end().await;
-        let _ = traffic.send(total);
+        let (resources, _) = end(proxy, traffic).await;
         resources.remove_container().await.map(|()| resources)
     };
     // The containers at once, then their networks.
     let (removed, ended) = tokio::join!(removal, end);
     removed?;
     Ok(ended?.remove_networks().await?)
+}
+
+/// Ends the proxy of an execution whose process has ended. The traffic is missing if the proxy had
+/// ended before; the log has the reason.
+pub(super) async fn end(
+    proxy: RunningProxy,
+    traffic: oneshot::Sender<Option<Traffic>>,
+) -> (EgressResources, bool) {
+    let total = proxy.control().traffic().await.ok();
+    let ended = proxy.end().await;
+    let _ = traffic.send(total);
+    ended
 }

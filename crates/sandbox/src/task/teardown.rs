@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::OptionFuture;
 use sandbox_proxy_protocol::Traffic;
 use tokio::sync::oneshot;
 
@@ -26,9 +27,18 @@ pub(super) async fn remove(
     let (found, findings) = oneshot::channel();
     let (counted, traffic) = oneshot::channel();
     let unseen = hold.unseen("the search for it failed");
-    let removal = async move { Ok(handle.remove().await?) };
-    // Continues even if the caller drops this future.
-    shared.settle_in_background(rollback::tear_down(look(removal, hold, all_ended, found), proxy, counted));
+    // Both continue even if the caller drops this future.
+    if shared.config().remove_at_shutdown && all_ended && !hold.has_copies() {
+        let looked = look(std::future::ready(Ok(())), hold, all_ended, found);
+        let ended = OptionFuture::from(proxy.map(|proxy| rollback::end(proxy, counted)));
+        shared.leave_in_background(async {
+            let (_, ended) = tokio::join!(looked, ended);
+            ended.is_none_or(|(_, has_ended)| has_ended)
+        });
+    } else {
+        let removal = look(async move { Ok(handle.remove().await?) }, hold, all_ended, found);
+        shared.settle_in_background(rollback::tear_down(removal, proxy, counted));
+    }
     let (findings, traffic) = tokio::join!(findings, traffic);
     (findings.unwrap_or(unseen), traffic.unwrap_or_default())
 }

@@ -1,7 +1,7 @@
 //! A project folder, the `sandbox` command in it, and the result of that command.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -104,7 +104,15 @@ impl Project {
         command
     }
 
+    /// The result of the command. What it left to another process is removed too.
     pub(crate) fn output(&self, arguments: &[&str]) -> Ended {
+        let ended = self.output_at_once(arguments);
+        wait_for_removals(&self.state);
+        ended
+    }
+
+    /// The result of the command as soon as it has ended.
+    pub(crate) fn output_at_once(&self, arguments: &[&str]) -> Ended {
         self.sandbox(arguments).output().expect("the sandbox command").into()
     }
 
@@ -166,7 +174,23 @@ impl Ended {
     }
 }
 
+/// Waits for the processes that remove what ended commands with this state left.
+pub(crate) fn wait_for_removals(state: &Path) {
+    let Ok(locks) = fs::read_dir(state.join("sandbox/instances")) else { return };
+    for path in locks.map(|lock| lock.expect("an entry").path()) {
+        // The file goes when the removal ends.
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        if text.lines().nth(2) == Some("removal")
+            && let Ok(lock) = File::open(&path)
+        {
+            lock.lock_shared().expect("the lock");
+        }
+    }
+}
+
+/// Asserts that nothing with `prefix` is left once all removals have ended.
 pub(crate) async fn assert_nothing_left(prefix: &str) {
+    wait_for_removals(&Setting::of_this_run().folder.join(prefix));
     assert_eq!(engine::containers(prefix).await, Vec::<String>::new());
     assert_eq!(engine::networks(prefix).await, Vec::<String>::new());
 }

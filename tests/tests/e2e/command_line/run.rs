@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::symlink;
 use std::process::Stdio;
 use std::time::Instant;
 
 use e2e_tests::DEADLINE;
 use e2e_tests::engine;
+use e2e_tests::setting::Setting;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::project::{Ended, Project, assert_nothing_left};
+use super::project::{Ended, Project, assert_nothing_left, wait_for_removals};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_code_and_streams_are_the_commands_own() {
@@ -83,6 +85,49 @@ async fn signal_stops_the_command_and_leaves_nothing() {
         assert_eq!(child.wait().expect("our own child").code(), Some(code));
         assert_nothing_left(&prefix).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_leaves_its_removal_to_another_process_and_failed_ones_to_the_next_start() {
+    let prefix = "e2e-cli-removal";
+    let project = Project::with_prefix(prefix);
+    let socket = Setting::of_this_run().engine.strip_prefix("unix://").expect("a socket");
+    let folder = tempfile::tempdir().expect("a folder");
+    let [link, away] = ["engine", "away"].map(|name| folder.path().join(name));
+    symlink(socket, &link).expect("a link");
+    let address = format!("unix://{}", link.display());
+    // The image is built, which the command that builds it cleans up itself.
+    assert_eq!(project.run("true").code, Some(0));
+    for (flag, is_warned) in [("--quiet", false), ("--wait", true)] {
+        let run = ["run", "--engine", &address, flag, "--", "bash", "-c", "echo ready; read -r"];
+        let mut command = project.sandbox(&run);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the sandbox command");
+        let mut ready = [0; 6];
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut ready).expect("output");
+        // Nothing can ask the engine any more: no removal succeeds.
+        fs::rename(&link, &away).expect("a link");
+        child.stdin.take().expect("a pipe").write_all(b"\n").expect("a reader");
+        let ended: Ended = child.wait_with_output().expect("our own child").into();
+        assert_eq!((ended.code, ended.stderr.contains("objects remain")), (Some(0), is_warned), "{ended:?}");
+        wait_for_removals(project.state());
+        assert_eq!(engine::containers(prefix).await.len(), 2, "{flag}");
+        fs::rename(&away, &link).expect("a link");
+        assert_eq!(project.output_at_once(&["run", "--", "true"]).code, Some(0));
+        assert_nothing_left(prefix).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clean_after_a_run_waits_for_its_removal() {
+    let prefix = "e2e-cli-clean-removal";
+    let project = Project::with_prefix(prefix);
+    assert_eq!(project.output_at_once(&["run", "--", "true"]).code, Some(0));
+    let cleaned = project.output_at_once(&["clean"]);
+    assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
+    let left = [engine::containers(prefix).await, engine::networks(prefix).await];
+    assert_eq!(left.concat(), [""; 0], "{cleaned:?}");
+    assert_eq!(engine::shared_networks(prefix).await, [""; 0], "{cleaned:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ pub(crate) struct Report {
     pub(crate) bare_processor_ms: Spread,
     /// A bare container without a network, until it was removed.
     pub(crate) bare_without_network_ms: Spread,
-    /// `sandbox run -- true`, until it ended and had cleaned up.
+    /// `sandbox run -- true`, until it ended; what it left is then removed.
     pub(crate) command_ms: Spread,
     /// Processor time of its whole run, on the whole machine.
     pub(crate) command_processor_ms: Spread,

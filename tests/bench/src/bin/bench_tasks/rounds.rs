@@ -97,7 +97,12 @@ async fn round(
     samples.bare.push(milliseconds(run.removed));
     samples.bare_exited.push(milliseconds(run.exited));
     samples.bare_processor.push(processor);
-    let (wall, processor) = machine_milliseconds(command.run()).await?;
+    let whole = async {
+        let wall = command.run().await?;
+        command.await_removal().await?;
+        Ok(wall)
+    };
+    let (wall, processor) = machine_milliseconds(whole).await?;
     samples.command.push(milliseconds(wall));
     samples.command_processor.push(processor);
     let run = bare.run(&args.image, BareNetwork::None).await?;

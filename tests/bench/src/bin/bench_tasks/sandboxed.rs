@@ -122,7 +122,18 @@ impl<'a> CommandLine<'a> {
         command
     }
 
-    /// Runs `sandbox run -- true`; returns the time until it ended and had cleaned up.
+    /// Waits for the process that removes what a run left.
+    pub(crate) async fn await_removal(&self) -> Result<()> {
+        for lock in fs::read_dir(self.state.join("sandbox/instances")).context("failed to list the runs")? {
+            // The file goes with the removal.
+            if let Ok(file) = fs::File::open(lock.context("failed to list the runs")?.path()) {
+                tokio::task::spawn_blocking(move || file.lock_shared()).await?.context("failed to wait")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `sandbox run -- true`; returns the time until it ended.
     pub(crate) async fn run(&self) -> Result<Duration> {
         let mut command = self.of(&["run", "--", "true"]);
         command.stdin(Stdio::null());

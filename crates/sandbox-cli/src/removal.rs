@@ -1,0 +1,54 @@
+//! The process that removes what a run left on the engine: dead containers and their network. The
+//! run's own process does not wait for it.
+
+use std::env::ArgsOs;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{ExitCode, Stdio};
+
+use rustix::process::setsid;
+use sandbox::{EngineAddress, HandedOver, Sandbox, SandboxConfig};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The first argument of such a process.
+const FLAG: &str = "--removal";
+
+/// Starts a process that removes what a sandbox with this configuration left. It has none of our
+/// streams, variables and signals.
+#[expect(clippy::disallowed_methods, reason = "it starts this program itself")]
+pub(crate) fn start(config: &SandboxConfig, left: HandedOver) -> io::Result<()> {
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.arg(FLAG).arg(config.engine.socket()).arg(&config.prefix).arg(left.path);
+    // While it has the file, the run's objects are not ownerless.
+    command.stdin(left.file).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env_clear().current_dir("/").process_group(0).spawn().map(drop)
+}
+
+/// The work of this process if it was [started](start) for a removal.
+pub(crate) fn of_this_process(mut arguments: ArgsOs) -> Option<ExitCode> {
+    if arguments.nth(1).as_deref() != Some(OsStr::new(FLAG)) {
+        return None;
+    }
+    let (Some(socket), Some(prefix), Some(path), None) =
+        (arguments.next(), arguments.next(), arguments.next(), arguments.next())
+    else {
+        return Some(ExitCode::FAILURE);
+    };
+    // The terminal may close meanwhile.
+    let _ = setsid();
+    let work = async {
+        let _ignored = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        let file = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
+        let engine = EngineAddress::unix(socket);
+        Sandbox::remove_handed_over(&engine, prefix.to_str()?, HandedOver { path: path.into(), file })
+            .await
+            .ok()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // If it fails, the next start removes the rest.
+    let removed = runtime.ok().and_then(|runtime| runtime.block_on(work));
+    Some(if removed.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
