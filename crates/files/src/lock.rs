@@ -22,12 +22,17 @@ pub struct FileLock {
 impl FileLock {
     /// Waits for all other holders of the lock.
     pub async fn exclusive(path: &Path) -> io::Result<Self> {
-        wait(path, File::lock).await
+        wait(open(path)?, File::lock).await
     }
 
     /// Waits for a holder of the exclusive lock.
     pub async fn shared(path: &Path) -> io::Result<Self> {
-        wait(path, File::lock_shared).await
+        wait(open(path)?, File::lock_shared).await
+    }
+
+    /// As [`shared`](Self::shared), on an open file.
+    pub async fn shared_on(file: File) -> io::Result<Self> {
+        wait(file, File::lock_shared).await
     }
 
     /// Waits for all other holders of the lock. Blocks.
@@ -54,8 +59,7 @@ impl FileLock {
 
 /// Waits on a thread of its own: the kernel has no event for a free lock, and a blocking thread of
 /// tokio would delay the end of the program if the caller no longer wants the lock.
-async fn wait(path: &Path, lock: fn(&File) -> io::Result<()>) -> io::Result<FileLock> {
-    let file = open(path)?;
+async fn wait(file: File, lock: fn(&File) -> io::Result<()>) -> io::Result<FileLock> {
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new().name("file-lock".to_owned()).spawn(move || {
         // The waiter may be gone; the lock is then free again at once.

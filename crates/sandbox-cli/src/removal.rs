@@ -7,14 +7,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
-use rustix::process::setsid;
 use sandbox::{EngineAddress, HandedOver, Sandbox, SandboxConfig};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The first argument of such a process.
 const FLAG: &str = "--removal";
+/// The process namespace of the machine, which the kernel numbers like this.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Starts a process that removes what a sandbox with this configuration left. It has none of our
 /// streams, variables and signals.
@@ -37,9 +39,9 @@ pub(crate) fn of_this_process(mut arguments: ArgsOs) -> Option<ExitCode> {
     else {
         return Some(ExitCode::FAILURE);
     };
-    // The terminal may close meanwhile.
-    let _ = setsid();
+    close_inherited();
     let work = async {
+        // Whoever ends all processes of the command waits for it.
         let _ignored = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
         let file = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
         let engine = EngineAddress::unix(socket);
@@ -51,4 +53,20 @@ pub(crate) fn of_this_process(mut arguments: ArgsOs) -> Option<ExitCode> {
     // If it fails, the next start removes the rest.
     let removed = runtime.ok().and_then(|runtime| runtime.block_on(work));
     Some(if removed.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a process can outlive its command: in a container it ends with the first one.
+pub(crate) fn is_possible() -> bool {
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|namespace| namespace == Path::new(FIRST_NAMESPACE))
+}
+
+/// Closes files other than the standard streams: who started the command may wait for the end of a
+/// pipe, or hold a lock.
+fn close_inherited() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|&descriptor| descriptor > 2) {
+        // That of the folder is closed already.
+        let _ = nix::unistd::close(descriptor);
+    }
 }

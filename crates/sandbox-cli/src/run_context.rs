@@ -77,8 +77,8 @@ impl<'a> RunContext<'a> {
         let pending = copy.as_ref().map(CopyOfRun::look).transpose()?;
         let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
         let mut config = settings.sandbox.clone();
-        // An owner of a run is not waited for. Process 1 takes all others of its container with it.
-        config.remove_at_shutdown &= Owner::of_this_process().is_none() && std::process::id() != 1;
+        // Nobody waits at a prompt for the owner of a run.
+        config.remove_at_shutdown &= Owner::of_this_process().is_none() && removal::is_possible();
         let removes_later = config.remove_at_shutdown;
         let sandbox = tokio::select! {
             connected = Sandbox::start(config) => connected?,
@@ -298,7 +298,8 @@ impl<I> RunContext<'_, I> {
         // Who waits for the end reads the record then.
         self.folder.close();
         if let Some(left) = left
-            && let Err(error) = removal::start(&self.settings.sandbox, left)
+            && removal::start(&self.settings.sandbox, left).is_err()
+            && let Err(error) = self.sandbox.shutdown().await
         {
             printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
         }

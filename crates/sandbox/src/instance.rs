@@ -149,6 +149,12 @@ impl InstanceLock {
 
     /// The lock that another process [handed over](Self::hand_over).
     pub(crate) fn take_over(HandedOver { path, file }: HandedOver) -> Result<Self, LockError> {
+        let is_same = || {
+            let (held, named) = (file.metadata()?, fs::symlink_metadata(&path)?);
+            let is_same = (held.dev(), held.ino()) == (named.dev(), named.ino());
+            if is_same { Ok(()) } else { Err(io::Error::other("it is not the file that was handed over")) }
+        };
+        is_same().map_err(|source| LockError { operation: "take over", path: path.clone(), source })?;
         let id = path.file_stem().and_then(OsStr::to_str).unwrap_or_default().to_owned();
         let lock = Self::held(id, path, file);
         lock.announce_removal()?;
@@ -313,6 +319,12 @@ mod tests {
         drop(removal);
         held.lock_shared().unwrap();
         assert!(!location.path.exists());
+
+        // Only the lock itself is taken over, and removed.
+        let (other, file) = (state.path().join("other"), File::open("/dev/null").unwrap());
+        fs::write(&other, "precious").unwrap();
+        assert!(InstanceLock::take_over(HandedOver { path: other.clone(), file }).is_err());
+        assert!(other.exists());
 
         // The process of the removal was killed: the next start removes the rest.
         let lock = InstanceLock::acquire(state.path()).unwrap();

@@ -21,13 +21,16 @@ use crate::spec::{CommandSpec, ImageSource, ImageTag, TaskSpec};
 use crate::ssh;
 use crate::task::{self, Command, Task, refuse_untrusted};
 use crate::verify::{self, VerifyReport, VerifySpec};
+use sandbox_files::FileLock;
 use sandbox_gate::Gate;
 use sandbox_podman::{Capabilities, Engine, EngineFacts};
 use sandbox_ssh::{SshScope, Unlock};
 use sandbox_workspace::{Patience, WorkspaceGuard};
 
-/// The most processes that remove what ended instances left.
+/// At most this many processes remove what ended instances left.
 const REMOVALS: usize = 4;
+/// How long to wait for one of them, which takes milliseconds unless the engine hangs.
+const REMOVAL: Duration = Duration::from_mins(2);
 
 /// Runs tasks in containers of one engine. See the crate's example for its life cycle. A clone is
 /// the same sandbox.
@@ -211,6 +214,7 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn prune_images(&self, age: Duration) -> Result<Vec<ImageSummary>, SandboxError> {
+        self.wait_for_removals().await;
         Ok(image_store::prune(self.shared.engine()?, self.shared.prefix(), age).await?)
     }
 
@@ -227,6 +231,7 @@ impl Sandbox {
             tags => tags?,
         };
         let mut removed = Vec::new();
+        self.wait_for_removals().await;
         // An overlay is removed before its base.
         for tag in [Some(tags.overlay), tags.repo].into_iter().flatten() {
             if self.shared.engine()?.image(&tag).await?.is_some() {
@@ -310,8 +315,8 @@ impl Sandbox {
         Ok(egress::stray_bridges(self.shared.engine()?).await?)
     }
 
-    /// Waits for [removals](Self::remove_handed_over) by other processes, then removes leftovers of
-    /// dead instances, and the egress network when no instance uses it: this
+    /// Waits for [removals](Self::remove_handed_over) by other processes, at most two minutes for
+    /// each, then removes leftovers of dead instances, and the egress network when no instance uses it: this
     /// one uses it from its first proxy, or [`prepare`](Self::prepare), to its
     /// [`shutdown`](Self::shutdown). [`Sandbox::start`] does only the former.
     ///
@@ -319,18 +324,17 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn sweep(&self) -> Result<SweepReport, SandboxError> {
-        let state_dir = self.shared.state_dir().to_owned();
-        // A panic there would only mean that nothing is waited for.
-        let _ = tokio::task::spawn_blocking(move || {
-            for removal in instance::removals(&state_dir) {
-                // Whether it succeeded or died, the lock is free then.
-                let _ = removal.lock_shared();
-            }
-        })
-        .await;
+        self.wait_for_removals().await;
         let mut report = self.remove_leftovers(Patience::Whole).await?;
         report.networks.extend(self.shared.remove_unused_network().await?);
         Ok(report)
+    }
+
+    async fn wait_for_removals(&self) {
+        for removal in instance::removals(self.shared.state_dir()) {
+            // Whether it succeeded or died, the lock is free then.
+            let _ = tokio::time::timeout(REMOVAL, FileLock::shared_on(removal)).await;
+        }
     }
 
     /// Removes leftovers of dead instances, bounded in time, for use before other work. Repositories
@@ -379,7 +383,8 @@ impl Sandbox {
     /// the objects. Returns `None` when nothing is left: this removes what may not be dead, and also
     /// everything while four other processes with the same `state_dir` are removing.
     ///
-    /// Only useful with [`SandboxConfig::remove_at_shutdown`].
+    /// Only useful with [`SandboxConfig::remove_at_shutdown`]. Do not use the sandbox afterwards: the
+    /// removal would include later executions.
     ///
     /// # Errors
     ///
@@ -388,8 +393,11 @@ impl Sandbox {
         self.shared.stop_all().await;
         self.shared.wait_for_cleanups().await;
         let is_busy = instance::removals(self.shared.state_dir()).len() >= REMOVALS;
-        let handed_over = if is_busy { None } else { self.shared.hand_over()? };
-        let Some(handed_over) = handed_over else {
+        let handed_over = if is_busy { Ok(None) } else { self.shared.hand_over() };
+        if let Err(error) = &handed_over {
+            tracing::warn!(%error, "removing what is left here");
+        }
+        let Ok(Some(handed_over)) = handed_over else {
             return self.shutdown().await.map(|()| None);
         };
         self.runs.release();

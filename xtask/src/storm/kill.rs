@@ -39,6 +39,8 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
             missed += kill_after(field, &together, whole * share / 100)?;
             format!("{share} % of a whole one, with the {} after it", TOGETHER - 1)
         } else if round % 3 == 1 {
+            // The only kind that leaves its removal to another process.
+            let (_, words) = field.kind(0);
             command(field, &words).status()?;
             kills += 1;
             missed += u32::from(!kill_removal(field, whole * share / 400)?);

@@ -45,8 +45,8 @@ pub struct SandboxConfig {
     pub on_demand: bool,
     /// Whether the objects of an execution that has ended are removed from the engine by the
     /// [`shutdown`](crate::Sandbox::shutdown), or by another process after a
-    /// [`hand_over`](crate::Sandbox::hand_over), instead of at once in the background. They are dead
-    /// containers and their networks. Default: no.
+    /// [`hand_over`](crate::Sandbox::hand_over), instead of at once in the background. Until then its
+    /// dead containers and its network stay. Default: no.
     pub remove_at_shutdown: bool,
 }
 

@@ -164,7 +164,7 @@ pub struct ProgramLog {
 }
 
 /// The exit of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Exit {
     /// The exit code of its process; 128 + signal when a signal ended it.
@@ -175,6 +175,12 @@ pub struct Exit {
     /// Whether all processes of its container are known to have ended with it.
     #[serde(skip)]
     pub(crate) all_ended: bool,
+}
+
+impl PartialEq for Exit {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, self.oom_killed) == (other.code, other.oom_killed)
+    }
 }
 
 impl Exit {

@@ -243,6 +243,14 @@ impl Handle {
         }
     }
 
+    /// Whether its first process, which should have ended, is seen to be dead within three seconds.
+    pub(crate) async fn is_dead(&self) -> bool {
+        match &self.monitor {
+            Some(monitor) => !monitor.is_outlived(OUTLIVES).await,
+            None => false,
+        }
+    }
+
     /// Whether its runtime gives it a kernel of its own, if this process created it.
     pub(crate) fn has_own_kernel(&self) -> bool {
         self.own_kernel

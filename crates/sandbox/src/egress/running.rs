@@ -13,6 +13,7 @@ use super::proxy::{Answer, ChannelHandle, Order};
 use super::relay::Relay;
 use super::resources::EgressResources;
 use super::{ProxyError, ShieldState};
+use crate::container::Handle;
 
 /// How long a proxy may take to finish its work and end: it drains for two seconds, and may have
 /// thousands of records to write. One that hangs is abandoned sooner.
@@ -30,6 +31,7 @@ pub(crate) struct RunningProxy {
     ended: watch::Receiver<Option<String>>,
     policy: Arc<PolicyInForce>,
     resources: EgressResources,
+    handle: Handle,
     /// Streams to the host end with it.
     _relay: Option<Relay>,
 }
@@ -38,6 +40,7 @@ impl RunningProxy {
     /// A proxy that serves with the initial policy, and its questions.
     pub(super) fn new(
         channel: ChannelHandle,
+        handle: Handle,
         relay: Option<Relay>,
         resources: EgressResources,
         policy: Allowlist,
@@ -45,7 +48,7 @@ impl RunningProxy {
         let ChannelHandle { orders, shield, questions, ended } = channel;
         let policy =
             Arc::new(PolicyInForce { setting: tokio::sync::Mutex::default(), policy: policy.into() });
-        (Self { orders, shield, ended, policy, resources, _relay: relay }, questions)
+        (Self { orders, shield, ended, policy, resources, handle, _relay: relay }, questions)
     }
 
     /// The control of the proxy while it serves. It does not keep the proxy alive.
@@ -61,14 +64,14 @@ impl RunningProxy {
     }
 
     /// Ends the proxy: all its records are stored. Returns its objects, which are to be removed, and
-    /// whether it has ended.
+    /// whether it is dead: the end of its output may be that of the engine's service.
     pub(crate) async fn end(self) -> (EgressResources, bool) {
-        let Self { orders, mut ended, resources, _relay, .. } = self;
+        let Self { orders, mut ended, resources, handle, _relay, .. } = self;
         drop(orders);
         // After the timeout the container is killed; the last records of a proxy that hangs are
         // lost.
-        let has_ended = timeout(END, ended.wait_for(Option::is_some)).await.is_ok();
-        (resources, has_ended)
+        let _ = timeout(END, ended.wait_for(Option::is_some)).await;
+        (resources, handle.is_dead().await)
     }
 }
 

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use tracing::Instrument as _;
 
 use crate::config::{SandboxConfig, UpstreamConfig};
-use crate::container::Running;
+use crate::container::{Handle, Running};
 use crate::labels::Labels;
 use crate::program::StaticProgram;
 use crate::spec::{Asking, NetworkSandboxConfig, ObjectId};
@@ -230,8 +230,8 @@ impl Start {
         let is_audited = self.config.is_audited();
         let (allowlist, asking) = (self.config.allowlist().clone(), self.config.asking().cloned());
         let served = async {
-            let (channel, relay) = self.serve().await?;
-            let (proxy, asked) = RunningProxy::new(channel, relay, resources.clone(), allowlist);
+            let (channel, handle, relay) = self.serve().await?;
+            let (proxy, asked) = RunningProxy::new(channel, handle, relay, resources.clone(), allowlist);
             if let Some(asking) = asking {
                 tokio::spawn(questions::serve(asked, proxy.control(), asking).in_current_span());
             }
@@ -254,12 +254,13 @@ impl Start {
         }
     }
 
-    async fn serve(self) -> Result<(ChannelHandle, Option<Relay>), ProxyError> {
+    async fn serve(self) -> Result<(ChannelHandle, Handle, Option<Relay>), ProxyError> {
         let relay = self.relay.as_ref();
         let document = self.inner.document(&self.link, relay, &self.config, &self.log)?;
         let waiting = self.inner.start_proxy(&self.link, relay, &self.labels).await?;
+        let handle = waiting.handle.clone();
         let channel = proxy::configure(waiting, self.labels.context(), &document).await?;
-        Ok((channel.run(Some(self.log)), self.relay))
+        Ok((channel.run(Some(self.log)), handle, self.relay))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::config::SandboxConfig;
 use crate::image_store;
+use crate::instance;
 use crate::labels::Labels;
 use crate::reap::others_alive;
 use sandbox_files::FileLock;
@@ -35,13 +36,22 @@ pub(crate) async fn remove_unused_network(
     if !engine.network_exists(&name).await? {
         return Ok(None);
     }
-    let path = lock_path(config);
-    let alone = FileLock::try_exclusive(&path).map_err(ProxyError::file("lock", &path))?;
-    if alone.is_none() || others_alive(engine, own).await? {
-        return Ok(None);
-    }
+    let Some(_alone) = alone(engine, config, own).await? else { return Ok(None) };
     engine.remove_network(&name).await?;
     Ok(Some(name))
+}
+
+/// The lock on the shared objects, if no instance uses them. A dead proxy that is still to be removed
+/// uses them too.
+async fn alone(
+    engine: &Engine,
+    config: &SandboxConfig,
+    own: &Labels,
+) -> Result<Option<FileLock>, ProxyError> {
+    let path = lock_path(config);
+    let alone = FileLock::try_exclusive(&path).map_err(ProxyError::file("lock", &path))?;
+    let is_used = !instance::removals(&config.state_dir).is_empty() || others_alive(engine, own).await?;
+    Ok(alone.filter(|_| !is_used))
 }
 
 /// Removes the egress network, the images of proxies and the trust files, unless an instance uses
@@ -51,11 +61,7 @@ pub(crate) async fn remove_shared(
     config: &SandboxConfig,
     own: &Labels,
 ) -> Result<bool, ProxyError> {
-    let path = lock_path(config);
-    let alone = FileLock::try_exclusive(&path).map_err(ProxyError::file("lock", &path))?;
-    if alone.is_none() || others_alive(engine, own).await? {
-        return Ok(false);
-    }
+    let Some(_alone) = alone(engine, config, own).await? else { return Ok(false) };
     engine.remove_network(&egress_name(own.owner())).await?;
     image_store::remove_proxies(engine, own.owner()).await?;
     let trust = trust_folder(config);

@@ -49,7 +49,12 @@ pub struct SweepReport {
 /// to use it.
 pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, EngineError> {
     let found = find(engine, prefix).await?;
-    let stale = stale(found, instance::liveness);
+    let mut stale = stale(found, instance::liveness);
+    if !stale.is_empty() {
+        // What its owner has removed meanwhile is not ours.
+        let now = find(engine, prefix).await?;
+        stale.retain(|stale| now.iter().any(|found| found.id == stale.id));
+    }
     let locks: BTreeSet<PathBuf> = stale.iter().map(|found| found.labels.lock().path.clone()).collect();
     let (report, _) = remove(engine, stale).await;
     if report.failed.is_empty() {

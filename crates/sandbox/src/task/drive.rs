@@ -15,7 +15,7 @@ use crate::error::SandboxError;
 use crate::stop_switch::StopSwitch;
 
 /// How long buffered output of the engine may still come after the process ended.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN: Duration = Duration::from_secs(30);
 
 /// The end of a process.
 pub(crate) struct End {

@@ -60,7 +60,11 @@ pub(crate) async fn tear_down(
     proxy: Option<RunningProxy>,
     traffic: oneshot::Sender<Option<Traffic>>,
 ) -> Result<(), SandboxError> {
-    let Some(proxy) = proxy else { return removal.await };
+    let Some(proxy) = proxy else {
+        // The receiver does not wait for the removal.
+        drop(traffic);
+        return removal.await;
+    };
     let end = async {
         let (resources, _) = end(proxy, traffic).await;
         resources.remove_container().await.map(|()| resources)

@@ -33,7 +33,7 @@ pub(super) async fn remove(
         let ended = OptionFuture::from(proxy.map(|proxy| rollback::end(proxy, counted)));
         shared.leave_in_background(async {
             let (_, ended) = tokio::join!(looked, ended);
-            ended.is_none_or(|(_, has_ended)| has_ended)
+            ended.is_none_or(|(_, is_dead)| is_dead)
         });
     } else {
         let removal = look(async move { Ok(handle.remove().await?) }, hold, all_ended, found);

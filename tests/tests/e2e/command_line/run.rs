@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -116,6 +117,44 @@ async fn run_leaves_its_removal_to_another_process_and_failed_ones_to_the_next_s
         assert_eq!(project.output_at_once(&["run", "--", "true"]).code, Some(0));
         assert_nothing_left(prefix).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removal_holds_no_stream_and_no_variable_of_its_command() {
+    let prefix = "e2e-cli-removal-holds";
+    let project = Project::with_prefix(prefix);
+    assert_eq!(project.run("true").code, Some(0));
+    let socket = Setting::of_this_run().engine.strip_prefix("unix://").expect("a socket");
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("engine");
+    symlink(socket, &link).expect("a link");
+    let address = format!("unix://{}", link.display());
+    let inner = project.sandbox(&["run", "--engine", &address, "--", "bash", "-c", "echo ready; read -r"]);
+    // With its stdout also as a file of which it does not know.
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", "exec 7>&1; exec \"$@\"", "bash"]).arg(inner.get_program()).args(inner.get_args());
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(project.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the sandbox command");
+    let mut ready = [0; 6];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut ready).expect("output");
+    // An engine that never answers: the removal lasts.
+    fs::remove_file(&link).expect("a link");
+    let silent = UnixListener::bind(&link).expect("a socket");
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("a reader");
+    // Its stdout ends, although the removal runs.
+    assert!(child.wait_with_output().expect("our own child").status.success());
+    let (connection, _) = silent.accept().expect("the removal");
+    let removal = rustix::net::sockopt::socket_peercred(&connection).expect("its process").pid;
+    let facts = format!("/proc/{}", removal.as_raw_pid());
+    assert_eq!(fs::read(format!("{facts}/environ")).expect("our own process"), b"");
+    let words = fs::read_to_string(format!("{facts}/cmdline")).expect("our own process");
+    assert_eq!(words.split('\0').nth(1), Some("--removal"), "{words:?}");
+    drop((connection, silent));
+    wait_for_removals(project.state());
+    assert_eq!(engine::containers(prefix).await.len(), 2, "the control: it failed");
+    assert_eq!(project.run("true").code, Some(0));
+    assert_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

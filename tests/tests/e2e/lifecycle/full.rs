@@ -9,7 +9,7 @@ use sandbox::session::{SessionMetadata, SessionStore};
 use tempfile::TempDir;
 
 use super::engine::Engine;
-use crate::command_line::project::{Ended, Project, assert_nothing_left};
+use crate::command_line::project::{Ended, Project, assert_nothing_left, wait_for_removals};
 
 /// The initial size of the disk: enough for a short execution.
 const LITTLE: &str = "2m";
@@ -71,7 +71,9 @@ impl Disk {
             };
         }
         command.env("XDG_STATE_HOME", self.path().join("state"));
-        command.output().expect("nsenter").into()
+        let ended = command.output().expect("nsenter").into();
+        wait_for_removals(&self.local_path().join("state"));
+        ended
     }
 
     fn session(&self) -> SessionMetadata {

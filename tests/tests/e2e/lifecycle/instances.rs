@@ -34,7 +34,7 @@ fn sandbox_run(project: &TempDir, state: &TempDir, script: &str) -> Command {
     let setting = Setting::of_this_run();
     let mut command = Command::new(&setting.sandbox_bin);
     command
-        .args(["--trust", "run", "--", "bash", "-c", script])
+        .args(["--trust", "run", "--wait", "--", "bash", "-c", script])
         .current_dir(project.path())
         .env("SANDBOX_PROXY_DIR", &setting.proxy_dir)
         .env("XDG_STATE_HOME", state.path());
