@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The first argument of such a process.
 const FLAG: &str = "--removal";
-/// The process namespace of the machine, which the kernel numbers like this.
+/// The link of the machine's initial process namespace; its number is fixed in the kernel.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Starts a process that removes what a sandbox with this configuration left. It has none of our
@@ -41,7 +41,7 @@ pub(crate) fn of_this_process(mut arguments: ArgsOs) -> Option<ExitCode> {
     };
     close_inherited();
     let work = async {
-        // Whoever ends all processes of the command waits for it.
+        // Ignored, so that a service manager that ends all processes of a command waits for this one.
         let _ignored = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
         let file = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
         let engine = EngineAddress::unix(socket);
@@ -60,8 +60,8 @@ pub(crate) fn is_possible() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|namespace| namespace == Path::new(FIRST_NAMESPACE))
 }
 
-/// Closes files other than the standard streams: who started the command may wait for the end of a
-/// pipe, or hold a lock.
+/// Closes inherited files other than the standard streams: the command's caller may wait for a pipe
+/// to close, or for a lock on one of them.
 fn close_inherited() {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
     let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();

@@ -298,8 +298,7 @@ impl<I> RunContext<'_, I> {
         // Who waits for the end reads the record then.
         self.folder.close();
         if let Some(left) = left
-            && removal::start(&self.settings.sandbox, left).is_err()
-            && let Err(error) = self.sandbox.shutdown().await
+            && let Err(error) = removal::start(&self.settings.sandbox, left)
         {
             printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
         }

@@ -29,7 +29,7 @@ use sandbox_workspace::{Patience, WorkspaceGuard};
 
 /// At most this many processes remove what ended instances left.
 const REMOVALS: usize = 4;
-/// How long to wait for one of them, which takes milliseconds unless the engine hangs.
+/// How long to wait for them. Each takes a second or two unless the engine hangs.
 const REMOVAL: Duration = Duration::from_mins(2);
 
 /// Runs tasks in containers of one engine. See the crate's example for its life cycle. A clone is
@@ -208,7 +208,7 @@ impl Sandbox {
     }
 
     /// Removes the images of this prefix that are older than `age` or were replaced, and returns
-    /// them. Images in use are kept.
+    /// them. Images in use are kept; it waits for removals as [`sweep`](Self::sweep) does.
     ///
     /// # Errors
     ///
@@ -315,10 +315,10 @@ impl Sandbox {
         Ok(egress::stray_bridges(self.shared.engine()?).await?)
     }
 
-    /// Waits for [removals](Self::remove_handed_over) by other processes, at most two minutes for
-    /// each, then removes leftovers of dead instances, and the egress network when no instance uses it: this
+    /// Waits at most two minutes for [removals](Self::remove_handed_over) by other processes, then
+    /// removes leftovers of dead instances, and the egress network when no instance uses it: this
     /// one uses it from its first proxy, or [`prepare`](Self::prepare), to its
-    /// [`shutdown`](Self::shutdown). [`Sandbox::start`] does only the former.
+    /// [`shutdown`](Self::shutdown). [`Sandbox::start`] does not wait, and keeps the network.
     ///
     /// # Errors
     ///
@@ -331,10 +331,9 @@ impl Sandbox {
     }
 
     async fn wait_for_removals(&self) {
-        for removal in instance::removals(self.shared.state_dir()) {
-            // Whether it succeeded or died, the lock is free then.
-            let _ = tokio::time::timeout(REMOVAL, FileLock::shared_on(removal)).await;
-        }
+        // Whether one succeeds or dies, its lock is free then.
+        let removals = instance::removals(self.shared.state_dir()).into_iter().map(FileLock::shared_on);
+        let _ = tokio::time::timeout(REMOVAL, futures_util::future::join_all(removals)).await;
     }
 
     /// Removes leftovers of dead instances, bounded in time, for use before other work. Repositories
@@ -395,7 +394,7 @@ impl Sandbox {
         let is_busy = instance::removals(self.shared.state_dir()).len() >= REMOVALS;
         let handed_over = if is_busy { Ok(None) } else { self.shared.hand_over() };
         if let Err(error) = &handed_over {
-            tracing::warn!(%error, "removing what is left here");
+            tracing::warn!(%error, "failed to leave the removal to another process; removing now");
         }
         let Ok(Some(handed_over)) = handed_over else {
             return self.shutdown().await.map(|()| None);

@@ -31,7 +31,8 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let before = Inventory::settled(field)?;
     let (mut left, mut kills, mut missed, mut next) = (0, 0, 0, Vec::new());
     for round in 0..rounds {
-        let (name, words) = field.kind(round / 3);
+        // Only the first kind leaves its removal to another process.
+        let (name, words) = field.kind(if round % 3 == 1 { 0 } else { round / 3 });
         let share = u32::try_from(random.below(150)).unwrap_or(0);
         let moment = if round % 3 == 0 {
             let together: Vec<_> = (0..TOGETHER).map(|more| field.kind(round / 3 + more).1).collect();
@@ -39,8 +40,6 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
             missed += kill_after(field, &together, whole * share / 100)?;
             format!("{share} % of a whole one, with the {} after it", TOGETHER - 1)
         } else if round % 3 == 1 {
-            // The only kind that leaves its removal to another process.
-            let (_, words) = field.kind(0);
             command(field, &words).status()?;
             kills += 1;
             missed += u32::from(!kill_removal(field, whole * share / 400)?);

@@ -285,6 +285,8 @@ impl Handle {
     /// monitor went away meanwhile: the exit is then unknown, and the process may still run.
     pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
         let code = tokio::select! {
+            // The record says more than the engine's answer.
+            biased;
             exit = self.recorded() => {
                 tracing::debug!(container = %self.name, ?exit, "ended, as its monitor recorded");
                 return Ok(exit);

@@ -64,14 +64,14 @@ impl RunningProxy {
     }
 
     /// Ends the proxy: all its records are stored. Returns its objects, which are to be removed, and
-    /// whether it is dead: the end of its output may be that of the engine's service.
-    pub(crate) async fn end(self) -> (EgressResources, bool) {
+    /// its handle: the end of its output may be that of the engine's service.
+    pub(crate) async fn end(self) -> (EgressResources, Handle) {
         let Self { orders, mut ended, resources, handle, _relay, .. } = self;
         drop(orders);
         // After the timeout the container is killed; the last records of a proxy that hangs are
         // lost.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;
-        (resources, handle.is_dead().await)
+        (resources, handle)
     }
 }
 

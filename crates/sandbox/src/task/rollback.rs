@@ -7,6 +7,7 @@ use sandbox_podman::EngineError;
 use sandbox_proxy_protocol::Traffic;
 use tokio::sync::oneshot;
 
+use crate::container::Handle;
 use crate::egress::{EgressResources, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 
@@ -80,7 +81,7 @@ pub(crate) async fn tear_down(
 pub(super) async fn end(
     proxy: RunningProxy,
     traffic: oneshot::Sender<Option<Traffic>>,
-) -> (EgressResources, bool) {
+) -> (EgressResources, Handle) {
     let total = proxy.control().traffic().await.ok();
     let ended = proxy.end().await;
     let _ = traffic.send(total);

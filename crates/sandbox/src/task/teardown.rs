@@ -33,7 +33,10 @@ pub(super) async fn remove(
         let ended = OptionFuture::from(proxy.map(|proxy| rollback::end(proxy, counted)));
         shared.leave_in_background(async {
             let (_, ended) = tokio::join!(looked, ended);
-            ended.is_none_or(|(_, is_dead)| is_dead)
+            match ended {
+                Some((_, proxy)) => proxy.is_dead().await,
+                None => true,
+            }
         });
     } else {
         let removal = look(async move { Ok(handle.remove().await?) }, hold, all_ended, found);
