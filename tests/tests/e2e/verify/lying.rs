@@ -19,6 +19,9 @@ enum Lie {
     Kill,
     /// It reports exit code 41 instead of 42.
     Code,
+    /// The same, and its monitors are other processes than it reports, so that what they record is
+    /// not visible.
+    CodeWithoutMonitor,
     /// None.
     None,
 }
@@ -56,12 +59,24 @@ async fn relay(mut client: UnixStream, lie: Lie) {
             }
             read = engine.read(&mut answered) => {
                 let Some(bytes) = received(&mut answered, read) else { return };
-                if lie == Lie::Code && is_wait && let Some(at) = bytes.windows(3).position(|three| three == b"42\n") {
+                if lie == Lie::CodeWithoutMonitor {
+                    hide_monitor(bytes);
+                }
+                if matches!(lie, Lie::Code | Lie::CodeWithoutMonitor) && is_wait && let Some(at) = bytes.windows(3).position(|three| three == b"42\n") {
                     bytes.iter_mut().skip(at + 1).take(1).for_each(|digit| *digit = b'1');
                 }
                 if client.write_all(bytes).await.is_err() { return }
             }
         }
+    }
+}
+
+/// Replaces the number of the monitor in the report on a container, near the beginning of the answer.
+fn hide_monitor(answer: &mut [u8]) {
+    const FIELD: &[u8] = b"\"ConmonPid\":";
+    if let Some(at) = answer.windows(FIELD.len()).position(|bytes| bytes == FIELD) {
+        let digits = answer.iter_mut().skip(at + FIELD.len()).take_while(|byte| byte.is_ascii_digit());
+        digits.for_each(|digit| *digit = b'9');
     }
 }
 
@@ -71,11 +86,15 @@ fn received(buffer: &mut [u8], read: std::io::Result<usize>) -> Option<&mut [u8]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn engine_that_ignores_kills_or_changes_exit_codes_is_detected() {
+async fn engine_that_ignores_kills_or_changes_exit_codes_is_detected_or_not_believed() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (lie, expected) in
-        [(Lie::None, &[][..]), (Lie::Code, &["exit_code_preserved"]), (Lie::Kill, &["timeout_enforced"])]
-    {
+    for (lie, expected) in [
+        (Lie::None, &[][..]),
+        // The exit is read where the monitor recorded it.
+        (Lie::Code, &[]),
+        (Lie::CodeWithoutMonitor, &["exit_code_preserved"]),
+        (Lie::Kill, &["timeout_enforced"]),
+    ] {
         let mut config = fixture::config(&fixture::state_dir());
         config.engine = EngineAddress::unix(start_relay(lie, folder.path()));
         let fixture = Fixture::with(config).await;
