@@ -104,9 +104,9 @@ impl Records {
     }
 
     fn read(&self) -> io::Result<Exit> {
-        // Recorded before the exit.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.exits, &self.id, flags, Mode::empty())?;
+        // Recorded before the exit.
         let oom_killed = rustix::fs::statat(&self.bundle, OUT_OF_MEMORY, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         let mut text = String::new();
         File::from(file).take(16).read_to_string(&mut text)?;
