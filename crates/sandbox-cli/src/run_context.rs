@@ -42,8 +42,6 @@ pub(crate) struct RunContext<'a, I = ImageTag> {
     folder: RunFolder,
     tap: LogTap,
     copy: Option<CopyOfRun<'a>>,
-    /// Whether another process removes what is left of it.
-    removes_later: bool,
 }
 
 /// The result of an execution.
@@ -79,7 +77,6 @@ impl<'a> RunContext<'a> {
         let mut config = settings.sandbox.clone();
         // Nobody waits at a prompt for the owner of a run.
         config.remove_at_shutdown &= Owner::of_this_process().is_none() && removal::is_possible();
-        let removes_later = config.remove_at_shutdown;
         let sandbox = tokio::select! {
             connected = Sandbox::start(config) => connected?,
             interrupt = interrupts.next() => return Ok(Err(ExitStatus::Interrupted(interrupt))),
@@ -90,18 +87,8 @@ impl<'a> RunContext<'a> {
         let folder = RunFolder::create(&settings.logs, sandbox.instance_id())?;
         let tap = LogTap::start(folder.path(), &settings.copies, &settings.resolver, printer)?;
         let activity = Activity::default();
-        let mut opened = RunContext {
-            settings,
-            printer,
-            sandbox,
-            image: (),
-            interrupts,
-            activity,
-            folder,
-            tap,
-            copy,
-            removes_later,
-        };
+        let mut opened =
+            RunContext { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, copy };
         let ended = match opened.prepare(pending).await {
             Ok(Ok(image)) => return Ok(Ok(opened.with_image(image))),
             Ok(Err(status)) => Ok(Executed { status, is_over: false, value: () }),
@@ -196,30 +183,8 @@ impl<'a> RunContext<'a, ()> {
     }
 
     fn with_image(self, image: ImageTag) -> RunContext<'a> {
-        let Self {
-            settings,
-            printer,
-            sandbox,
-            image: (),
-            interrupts,
-            activity,
-            folder,
-            tap,
-            copy,
-            removes_later,
-        } = self;
-        RunContext {
-            settings,
-            printer,
-            sandbox,
-            image,
-            interrupts,
-            activity,
-            folder,
-            tap,
-            copy,
-            removes_later,
-        }
+        let Self { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, copy } = self;
+        RunContext { settings, printer, sandbox, image, interrupts, activity, folder, tap, copy }
     }
 }
 
@@ -240,17 +205,9 @@ impl<I> RunContext<'_, I> {
         ended: Result<Executed<T>, Failure>,
     ) -> Result<Finished<T>, Failure> {
         let printer = self.printer;
-        let sandbox = &self.sandbox;
-        let end = async {
-            if self.removes_later {
-                sandbox.hand_over().await
-            } else {
-                sandbox.shutdown().await.map(|()| None)
-            }
-        };
         let mut left = None;
         let is_gone = tokio::select! {
-            ended = end => {
+            ended = self.sandbox.hand_over() => {
                 match ended {
                     Ok(handed_over) => {
                         left = handed_over;
