@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 
 use crate::capabilities::{Capabilities, Version};
 use crate::error::{Cause, EngineError, HEADERS_DEADLINE};
+use crate::image_facts::SeenImages;
 use crate::inspection::LimitFacts;
 use crate::libpod::Libpod;
 
@@ -38,6 +39,7 @@ pub struct Engine {
     /// The engine's default limits for containers, looked up once for all clones.
     default_limits: Arc<OnceCell<Vec<LimitFacts>>>,
     seccomp_profile: Option<Arc<Path>>,
+    seen_images: SeenImages,
 }
 
 impl Engine {
@@ -78,6 +80,7 @@ impl Engine {
             of_root,
             default_limits: Arc::default(),
             seccomp_profile: None,
+            seen_images: SeenImages::default(),
         })
     }
 
@@ -136,6 +139,10 @@ impl Engine {
     /// A client with the time limit of image transfers.
     pub(crate) fn docker_for_images(&self) -> Docker {
         self.docker.clone().with_timeout(IMAGE_DEADLINE)
+    }
+
+    pub(crate) fn seen_images(&self) -> &SeenImages {
+        &self.seen_images
     }
 
     pub(crate) fn libpod(&self) -> &Libpod {

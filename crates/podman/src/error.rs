@@ -88,6 +88,12 @@ impl EngineError {
         self.status() == Some(404)
     }
 
+    /// Whether the image of a container to be created does not exist.
+    #[must_use]
+    pub fn is_image_not_found(&self) -> bool {
+        self.is_not_found() && self.message().is_some_and(|message| message.contains("image not known"))
+    }
+
     /// Whether another object has the name.
     #[must_use]
     pub fn is_name_in_use(&self) -> bool {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::io;
 use std::time::SystemTime;
 
@@ -18,32 +17,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
 use crate::error::{Cause, EngineError, printable};
+use crate::image_facts::ImageFacts;
 
 /// Maximum number of attempts to list images while some are removed concurrently.
 const LIST_ATTEMPTS: usize = 5;
-
-/// The properties of an image. `Debug` shows the names of its variables, never values.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ImageFacts {
-    /// 64 hexadecimal digits.
-    pub id: String,
-    /// Its creation time.
-    pub created: SystemTime,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// The entry point; empty if it has none.
-    pub entrypoint: Vec<String>,
-    /// The default command, or the arguments of the entry point.
-    pub command: Vec<String>,
-    /// Its environment variables.
-    pub env: BTreeMap<String, String>,
-    /// The working directory; empty means `/`.
-    pub working_dir: String,
-    /// The user; empty means root.
-    pub user: String,
-    /// The architecture, such as `amd64`.
-    pub architecture: String,
-}
 
 /// An image in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,15 +35,6 @@ pub struct ImageSummary {
     pub created: SystemTime,
     /// Size in bytes, including layers shared with other images.
     pub size: u64,
-}
-
-impl fmt::Debug for ImageFacts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ImageFacts")
-            .field("id", &self.id)
-            .field("env", &self.env.keys())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Engine {
@@ -86,13 +54,29 @@ impl Engine {
         self.image_once(reference).await
     }
 
+    /// Like [`image`](Self::image), but asks the engine only if no clone of this engine has seen the
+    /// image with this id. The image may have been removed since.
+    ///
+    /// # Errors
+    ///
+    /// As for [`image`](Self::image).
+    pub async fn image_with_id(&self, id: &str) -> Result<Option<ImageFacts>, EngineError> {
+        match self.seen_images().get(id) {
+            Some(image) => Ok(Some(image)),
+            None => self.image(id).await,
+        }
+    }
+
     async fn image_once(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
         const OPERATION: &str = "inspect image";
         check(OPERATION, reference)?;
         let address = address(reference);
         match within(CALL_DEADLINE, OPERATION, reference, self.docker().inspect_image(&address)).await {
             Ok(inspect) => match facts(inspect) {
-                Ok(facts) => Ok(Some(facts)),
+                Ok(facts) => {
+                    self.seen_images().add(&facts);
+                    Ok(Some(facts))
+                }
                 Err(problem) => {
                     Err(EngineError::new(OPERATION, reference, Cause::Answer(problem.to_owned())))
                 }

@@ -14,6 +14,7 @@ mod facts;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod image;
+mod image_facts;
 mod inspection;
 mod libpod;
 mod logs;
@@ -34,7 +35,8 @@ pub use disk_limits::DiskLimits;
 pub use error::EngineError;
 pub use exec::ExecState;
 pub use facts::EngineFacts;
-pub use image::{ImageFacts, ImageSummary};
+pub use image::ImageSummary;
+pub use image_facts::ImageFacts;
 pub use inspection::{
     BindFacts, ConfigFacts, ContainerState, DeviceFacts, IdMappings, Inspection, LimitFacts, LogFacts,
     MountFacts, NetworkFacts, NetworkSettings, SignalFact,

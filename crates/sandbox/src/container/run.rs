@@ -77,10 +77,8 @@ impl Created {
     /// Creates the container of `plan`, and compares the engine's report with it.
     pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Self, ContainerError> {
         let mounts = resolve(&plan.mounts)?;
-        let image = engine
-            .image(&plan.image)
-            .await?
-            .ok_or_else(|| ContainerError::NoImage { image: plan.image.clone() })?;
+        let no_image = || ContainerError::NoImage { image: plan.image.clone() };
+        let image = engine.image_with_id(&plan.image).await?.ok_or_else(no_image)?;
         let mut plan = ContainerPlan {
             isolation: plan
                 .isolation
@@ -95,7 +93,9 @@ impl Created {
         let id = default_limits::create(engine, &plan).await;
         let mut handle = Handle {
             engine: engine.clone(),
-            id: id.map_err(|error| support::explain(error, &plan, engine))?,
+            id: id.map_err(|error| {
+                if error.is_image_not_found() { no_image() } else { support::explain(error, &plan, engine) }
+            })?,
             name: plan.name.clone(),
             pid: 0,
             own_kernel: false,
