@@ -69,7 +69,7 @@ impl Egress {
         });
         let prepared = async {
             let (root, binary) = files.await?;
-            let image = proxy::ensure_image(engine, config, &binary).await?;
+            let image = proxy::ensure_image(engine, config, binary).await?;
             Ok::<_, ProxyError>((root, image))
         };
         let network = async {

@@ -1,7 +1,7 @@
 //! Checks that a program can run in an empty container.
 
 /// The bytes of a program's head that are read.
-pub(super) const HEAD: usize = 4096;
+pub(super) const HEAD: u64 = 4096;
 
 const MAGIC: &[u8] = b"\x7fELF";
 /// 64 bits, little-endian: every supported architecture.
@@ -104,6 +104,6 @@ pub(super) mod tests {
     #[test]
     fn dynamic_test_program_is_refused() {
         let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert!(problem(&program[..HEAD]).is_some_and(|problem| problem.contains("statically")));
+        assert!(problem(&program[..4096]).is_some_and(|problem| problem.contains("statically")));
     }
 }

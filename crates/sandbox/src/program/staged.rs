@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_files::{Replacement, create_folder};
 
+use super::static_program::sha256;
 use super::{ProgramError, StaticProgram};
 
 /// Puts a copy of `program`, called `name`, with the mode `mode`, into the state directory, which
@@ -19,16 +20,23 @@ pub(super) fn stage(
 ) -> Result<PathBuf, ProgramError> {
     let folder = state_dir.join("programs");
     let path = folder.join(format!("{name}-{}", program.sha256));
-    match place(&folder, &path, &program.content, mode) {
+    match place(&folder, &path, &program.sha256, mode, || program.content()) {
         Ok(()) => Ok(path),
         Err(source) => Err(ProgramError::Write { path, source }),
     }
 }
 
-fn place(folder: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+/// Puts `content`, whose hash is `hash`, at `path`, unless it is there.
+fn place(
+    folder: &Path,
+    path: &Path,
+    hash: &str,
+    mode: u32,
+    content: impl FnOnce() -> io::Result<Vec<u8>>,
+) -> io::Result<()> {
     let is_right = || {
         fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o777 == mode)
-            && fs::read(path).is_ok_and(|there| there == content)
+            && File::open(path).and_then(|mut there| sha256(&mut there)).is_ok_and(|there| there == hash)
     };
     if is_right() {
         return Ok(());
@@ -40,7 +48,7 @@ fn place(folder: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result<()
     if is_right() {
         return Ok(());
     }
-    Replacement::shared(mode).write(path, content)
+    Replacement::shared(mode).write(path, &content()?)
 }
 
 #[cfg(test)]
@@ -51,18 +59,23 @@ mod tests {
 
     const MODE: u32 = 0o511;
 
+    fn place(folder: &Path, path: &Path) -> io::Result<()> {
+        let content = b"program";
+        super::place(folder, path, &sha256(&mut &content[..]).unwrap(), MODE, || Ok(content.to_vec()))
+    }
+
     #[test]
     fn copy_is_created_once_and_repaired() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("programs/x");
         let folder = path.parent().unwrap();
         for _ in 0..2 {
-            place(folder, &path, b"program", MODE).unwrap();
+            place(folder, &path).unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"program");
         }
         fs::remove_file(&path).unwrap();
         fs::write(&path, "forged").unwrap();
-        place(folder, &path, b"program", MODE).unwrap();
+        place(folder, &path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"program");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
         assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
@@ -75,7 +88,7 @@ mod tests {
         let begin = std::sync::Barrier::new(8);
         let make = || {
             begin.wait();
-            place(path.parent().unwrap(), &path, b"program", MODE).unwrap();
+            place(path.parent().unwrap(), &path).unwrap();
             fs::metadata(&path).unwrap().ino()
         };
         let files: std::collections::BTreeSet<u64> = std::thread::scope(|scope| {

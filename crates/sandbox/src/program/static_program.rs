@@ -1,23 +1,23 @@
 //! Finds the static programs.
 
 use std::fmt::Write as _;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use super::{ProgramError, elf};
 use crate::config::SandboxConfig;
 use sandbox_files::hex;
-use sandbox_files::host_path::{self, PathError, Resolver};
+use sandbox_files::host_path::{self, Found, PathError, Resolver};
 
 /// Far more than any of them has: 256 MiB.
 const LARGEST: u64 = 256 << 20;
 
-/// A static program of this machine's architecture, in memory.
+/// A static program of this machine's architecture.
 pub(crate) struct StaticProgram {
     path: PathBuf,
-    pub(crate) content: Bytes,
+    found: Found,
     /// The hash of its content, in hexadecimal.
     pub(crate) sha256: String,
 }
@@ -56,6 +56,15 @@ impl StaticProgram {
         &self.path
     }
 
+    /// Its content, which has the hash [`sha256`](Self::sha256). Blocks.
+    pub(crate) fn content(&self) -> io::Result<Vec<u8>> {
+        let content = self.found.read(LARGEST).map_err(io::Error::other)?;
+        if hex(&Sha256::digest(&content)) != self.sha256 {
+            return Err(io::Error::other(format!("`{}` was changed while it was read", self.path.display())));
+        }
+        Ok(content)
+    }
+
     /// The first existing one is used or refused, never skipped: it was put there on purpose.
     fn first_of(candidates: &[PathBuf], resolver: &Resolver) -> Result<Self, String> {
         let found = candidates.iter().find_map(|path| match resolver.find(path) {
@@ -77,12 +86,30 @@ impl StaticProgram {
         if found.is_untrusted() {
             return Err(format!("`{}` is in a folder that tasks can write", path.display()));
         }
-        let content = found.read(LARGEST).map_err(unreadable)?;
-        if let Some(problem) = elf::problem(content.get(..elf::HEAD).unwrap_or(&content)) {
-            return Err(format!("`{}`: {problem}", path.display()));
+        let mut file = found.file().map_err(unreadable)?.take(LARGEST);
+        let mut head = Vec::new();
+        let hashed = file.by_ref().take(elf::HEAD).read_to_end(&mut head).and_then(|_| {
+            if let Some(problem) = elf::problem(&head) {
+                return Err(io::Error::other(problem));
+            }
+            sha256(&mut head.chain(file))
+        });
+        let sha256 = hashed.map_err(|error| format!("`{}`: {error}", path.display()))?;
+        Ok(Self { path: path.clone(), found, sha256 })
+    }
+}
+
+/// The hash of what `reader` has, in hexadecimal. It is read in pieces: memory for all of it would
+/// take the kernel longer than the hash.
+pub(super) fn sha256(reader: &mut impl Read) -> io::Result<String> {
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; 128 << 10]);
+    loop {
+        match reader.read(&mut piece) {
+            Ok(0) => return Ok(hex(&hash.finalize())),
+            Ok(read) => hash.update(piece.get(..read).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        let sha256 = hex(&Sha256::digest(&content));
-        Ok(Self { path: path.clone(), content: content.into(), sha256 })
     }
 }
 
@@ -136,8 +163,10 @@ mod tests {
         assert!(error.contains("sandbox-proxy`"), "{error}");
         fs::write(dir.path().join(NAME), program(1)).unwrap();
         let found = StaticProgram::find(NAME, Some(dir.path()), dir.path()).ok().unwrap();
-        assert_eq!(&found.content[..], program(1));
-        assert_eq!(found.sha256.len(), 64);
+        assert_eq!(found.content().unwrap(), program(1));
+        assert_eq!(found.sha256, hex(&Sha256::digest(program(1))));
+        fs::write(dir.path().join(NAME), program(3)).unwrap();
+        assert!(found.content().unwrap_err().to_string().contains("was changed"));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) const PROGRAM: &str = "/sandbox-proxy";
 pub(in crate::egress) async fn ensure_image(
     engine: &Engine,
     config: &SandboxConfig,
-    binary: &StaticProgram,
+    binary: StaticProgram,
 ) -> Result<String, ProxyError> {
     let prefix = &config.prefix;
     let tag = image_store::tag(prefix, ImageKind::Proxy, &binary.sha256);
@@ -41,7 +41,9 @@ pub(in crate::egress) async fn ensure_image(
     if let Some(id) = built(engine, &record).await? {
         return Ok(id);
     }
-    let tar = context(binary, prefix).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
+    let dockerfile = dockerfile(prefix);
+    let archive = move || context(&dockerfile, &binary).map_err(ProxyError::file("archive", "sandbox-proxy"));
+    let tar = blocking(archive).await?;
     let request = BuildRequest {
         no_cache: true,
         single_layer: true,
@@ -74,7 +76,7 @@ async fn built(engine: &Engine, record: &Path) -> Result<Option<String>, ProxyEr
 pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<String, ProxyError> {
     let found = config.clone();
     let binary = blocking(move || Ok(StaticProgram::proxy(&found)?)).await?;
-    ensure_image(engine, config, &binary).await
+    ensure_image(engine, config, binary).await
 }
 
 /// The labels are in one line: labels of a request are a line each in an image's history, in an
@@ -86,11 +88,12 @@ fn dockerfile(prefix: &str) -> String {
     format!("FROM scratch\nLABEL {labels}\nCOPY sandbox-proxy {PROGRAM}\nENTRYPOINT [\"{PROGRAM}\"]\n")
 }
 
-fn context(binary: &StaticProgram, prefix: &str) -> std::io::Result<Bytes> {
-    let dockerfile = dockerfile(prefix);
-    let mut builder = tar::Builder::new(Vec::with_capacity(binary.content.len() + 4096));
+/// Blocks.
+fn context(dockerfile: &str, binary: &StaticProgram) -> io::Result<Bytes> {
+    let binary = binary.content()?;
+    let mut builder = tar::Builder::new(Vec::with_capacity(binary.len() + 4096));
     for (name, mode, content) in
-        [("Dockerfile", 0o644, dockerfile.as_bytes()), ("sandbox-proxy", 0o755, &binary.content)]
+        [("Dockerfile", 0o644, dockerfile.as_bytes()), ("sandbox-proxy", 0o755, &binary)]
     {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
