@@ -88,10 +88,11 @@ impl EngineError {
         self.status() == Some(404)
     }
 
-    /// Whether the image of a container to be created does not exist.
+    /// Whether a container was not created because its image does not exist.
     #[must_use]
     pub fn is_image_not_found(&self) -> bool {
-        self.is_not_found() && self.message().is_some_and(|message| message.contains("image not known"))
+        // 404 on podman 5; 500 on podman 4, and where the image is removed meanwhile.
+        self.message().is_some_and(|message| message.contains("image not known"))
     }
 
     /// Whether another object has the name.
@@ -248,6 +249,13 @@ mod tests {
             assert_eq!(error.is_not_found(), not_found, "{error:?}");
             assert!(!error.is_unreachable());
         }
+    }
+
+    #[test]
+    fn missing_image_of_a_container_is_recognised_for_both_versions() {
+        let (name4, name5) = ("0f: image not known", "no such image: 0f: image not known");
+        assert!(status(500, name4).is_image_not_found() && status(404, name5).is_image_not_found());
+        assert!(!status(404, "network not found").is_image_not_found());
     }
 
     #[test]

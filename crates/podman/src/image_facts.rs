@@ -1,4 +1,4 @@
-//! The properties of an image, which the engine reports once for each id.
+//! The properties of images, and a memory of them by id.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +37,7 @@ impl fmt::Debug for ImageFacts {
     }
 }
 
-/// The images that were seen, by id. An id is the digest of an image's configuration, so its
+/// The images that were seen, by id. An id is derived from the image's configuration, so its
 /// properties never change.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SeenImages(Arc<Mutex<BTreeMap<String, ImageFacts>>>);

@@ -345,6 +345,17 @@ async fn timeless_build_alone_has_its_id_in_the_last_line() {
 }
 
 #[tokio::test]
+async fn image_is_looked_up_by_its_id_only_once() {
+    let id = "0f".repeat(32);
+    let body = format!(r#"{{"Id":"sha256:{id}","Created":"2026-01-02T03:04:05Z","Config":{{"User":"7"}}}}"#);
+    let (_script, engine) = Script::engine_then(json("200 OK", &body)).await;
+    let image = engine.image("localhost/x:1").await.unwrap().unwrap();
+    assert_eq!(image.user, "7");
+    assert_eq!(engine.clone().image_with_id(&id).await.unwrap().unwrap(), image);
+    assert!(engine.image_with_id(&"0e".repeat(32)).await.is_err(), "the script has no second answer");
+}
+
+#[tokio::test]
 async fn missing_object_is_none_and_its_removal_succeeds() {
     let missing = || json("404 Not Found", r#"{"message":"no such object"}"#);
     for call in 0..5 {

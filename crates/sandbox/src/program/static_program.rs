@@ -1,7 +1,7 @@
 //! Finds the static programs.
 
 use std::fmt::Write as _;
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -58,9 +58,12 @@ impl StaticProgram {
 
     /// Its content, which has the hash [`sha256`](Self::sha256). Blocks.
     pub(crate) fn content(&self) -> io::Result<Vec<u8>> {
-        let content = self.found.read(LARGEST).map_err(io::Error::other)?;
+        let content = self.found.read(LARGEST)?;
         if hex(&Sha256::digest(&content)) != self.sha256 {
-            return Err(io::Error::other(format!("`{}` was changed while it was read", self.path.display())));
+            return Err(io::Error::other(format!(
+                "`{}` was changed after it was checked",
+                self.path.display()
+            )));
         }
         Ok(content)
     }
@@ -86,31 +89,33 @@ impl StaticProgram {
         if found.is_untrusted() {
             return Err(format!("`{}` is in a folder that tasks can write", path.display()));
         }
-        let mut file = found.file().map_err(unreadable)?.take(LARGEST);
+        let failed = |error: io::Error| format!("failed to read `{}`: {error}", path.display());
+        let mut file = found.file().map_err(unreadable)?;
+        if file.metadata().map_err(failed)?.len() > LARGEST {
+            return Err(format!("`{}` is larger than {LARGEST} bytes", path.display()));
+        }
         let mut head = Vec::new();
-        let hashed = file.by_ref().take(elf::HEAD).read_to_end(&mut head).and_then(|_| {
-            if let Some(problem) = elf::problem(&head) {
-                return Err(io::Error::other(problem));
-            }
-            sha256(&mut head.chain(file))
-        });
-        let sha256 = hashed.map_err(|error| format!("`{}`: {error}", path.display()))?;
+        file.by_ref().take(elf::HEAD).read_to_end(&mut head).map_err(failed)?;
+        if let Some(problem) = elf::problem(&head) {
+            return Err(format!("`{}`: {problem}", path.display()));
+        }
+        let sha256 = sha256(&mut head.chain(file.take(LARGEST))).map_err(failed)?;
         Ok(Self { path: path.clone(), found, sha256 })
     }
 }
 
-/// The hash of what `reader` has, in hexadecimal. It is read in pieces: memory for all of it would
-/// take the kernel longer than the hash.
+/// The hash of what `reader` has, in hexadecimal. It is read in pieces, which needs no memory for
+/// all of it.
 pub(super) fn sha256(reader: &mut impl Read) -> io::Result<String> {
-    let (mut hash, mut piece) = (Sha256::new(), vec![0; 128 << 10]);
-    loop {
-        match reader.read(&mut piece) {
-            Ok(0) => return Ok(hex(&hash.finalize())),
-            Ok(read) => hash.update(piece.get(..read).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    let (mut reader, mut hash) = (BufReader::with_capacity(128 << 10, reader), Sha256::new());
+    while let piece = reader.fill_buf()?
+        && !piece.is_empty()
+    {
+        hash.update(piece);
+        let length = piece.len();
+        reader.consume(length);
     }
+    Ok(hex(&hash.finalize()))
 }
 
 /// `target/proxy` of the checkout, if the running program is below `target`; then the folder of the
@@ -166,7 +171,7 @@ mod tests {
         assert_eq!(found.content().unwrap(), program(1));
         assert_eq!(found.sha256, hex(&Sha256::digest(program(1))));
         fs::write(dir.path().join(NAME), program(3)).unwrap();
-        assert!(found.content().unwrap_err().to_string().contains("was changed"));
+        assert!(found.content().unwrap_err().to_string().contains("was changed after"));
     }
 
     #[test]
