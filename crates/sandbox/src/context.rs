@@ -64,6 +64,11 @@ impl Shared {
         self.unsettled.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// To be called when all objects of something that [began](Self::begin) are removed.
+    pub(crate) fn settle(&self) {
+        self.unsettled.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Whether objects of this instance may be left: something that [began](Self::begin) runs, was
     /// abandoned, or was not removed.
     pub(crate) fn is_unsettled(&self) -> bool {
@@ -294,6 +299,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_was_removed_at_once_does_not_prevent_a_hand_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = shared(folder.path());
+        for settled in [false, true] {
+            shared.begin();
+            shared.leave_in_background(async { true });
+            shared.wait_for_cleanups().await;
+            if settled {
+                shared.settle();
+            } else {
+                shared.begin();
+            }
+            assert_eq!(shared.hand_over().unwrap().is_some(), settled);
+        }
+    }
+
+    #[tokio::test]
     async fn only_successful_removals_settle_what_began() {
         let folder = tempfile::tempdir().unwrap();
         let shared = shared(folder.path());
@@ -305,5 +327,7 @@ mod tests {
             shared.wait_for_cleanups().await;
             assert_eq!(shared.is_unsettled(), is_left);
         }
+        shared.settle();
+        assert!(!shared.is_unsettled());
     }
 }

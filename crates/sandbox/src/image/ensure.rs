@@ -132,7 +132,7 @@ impl Builder<'_> {
         };
         let built = built.await;
         // The records of the last step are logged when this returns.
-        match (built, steps.close().await) {
+        match (built, steps.close(self.shared).await) {
             (Ok(id), closed) => closed.map(|()| id),
             (Err(error), closed) => {
                 task::log_leftover(closed);
@@ -170,6 +170,7 @@ impl Builder<'_> {
             found = found || probe.download(path).await?.is_some();
         }
         probe.remove().await?;
+        self.shared.settle();
         Ok(found)
     }
 

@@ -91,9 +91,11 @@ impl Steps {
     }
 
     /// Ends running steps, and removes everything.
-    pub(super) async fn close(self) -> Result<(), SandboxError> {
+    pub(super) async fn close(self, shared: &Shared) -> Result<(), SandboxError> {
         self.holder.handle.remove().await?;
-        task::close(self.proxy).await
+        task::close(self.proxy).await?;
+        shared.settle();
+        Ok(())
     }
 }
 
