@@ -49,9 +49,9 @@ struct Programs {
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     say("this builds everything in release, which takes minutes the first time, and then measures for about");
     say(if args.quick {
-        "half a minute; other load on the machine distorts the measurement"
+        "five minutes; other load on the machine distorts the measurement"
     } else {
-        "three minutes; other load on the machine distorts the measurement"
+        "twenty minutes; other load on the machine distorts the measurement"
     });
     let programs = build()?;
     let engine = PrivateEngine::new(Some(args.podman));

@@ -12,14 +12,6 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
-/// The network of a bare container.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum BareNetwork {
-    /// The engine's default bridge.
-    Bridge,
-    None,
-}
-
 /// The durations of one run.
 pub(crate) struct BareRun {
     /// Until its exit code was known.
@@ -36,24 +28,62 @@ impl BareEngine {
         Self(address.trim_start_matches("unix://").into())
     }
 
-    /// Runs `true` in a new container.
-    pub(crate) async fn run(&self, image: &str, network: BareNetwork) -> Result<BareRun> {
-        let specification = json!({
-            "image": image,
-            "command": ["true"],
-            "entrypoint": [],
-            "stdin": true,
-            "log_configuration": {"driver": "none"},
-            "netns": {"nsmode": match network { BareNetwork::Bridge => "bridge", BareNetwork::None => "none" }},
-        });
+    /// Runs `true` in a new container on the engine's default bridge.
+    pub(crate) async fn run(&self, image: &str) -> Result<BareRun> {
         let begin = Instant::now();
-        let created: Value = self.call("POST", "/containers/create", Some(&specification)).await?;
-        let id = created.get("Id").and_then(Value::as_str).context("the engine named no container")?;
-        let exited = self.run_created(id).await.map(|()| begin.elapsed());
-        let removed = self.call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
+        let id = self.create(image, "true").await?;
+        let exited = self.run_created(&id).await.map(|()| begin.elapsed());
+        let removed = self.remove(&id).await;
         let exited = exited?;
         removed?;
         Ok(BareRun { exited, removed: begin.elapsed() })
+    }
+
+    /// The durations of `true` in a running container, `rounds` times.
+    pub(crate) async fn execs(&self, image: &str, rounds: u32) -> Result<Vec<Duration>> {
+        let id = self.create(image, "cat").await?;
+        let measured = async {
+            self.call("POST", &format!("/containers/{id}/start"), None).await?;
+            let mut durations = Vec::new();
+            for _ in 0..rounds {
+                let begin = Instant::now();
+                self.exec(&id).await?;
+                durations.push(begin.elapsed());
+            }
+            Ok(durations)
+        };
+        let measured = measured.await;
+        self.remove(&id).await?;
+        measured
+    }
+
+    async fn exec(&self, container: &str) -> Result<()> {
+        let specification = json!({"Cmd": ["true"], "AttachStdout": true, "AttachStderr": true});
+        let path = format!("/containers/{container}/exec");
+        let created: Value = self.call("POST", &path, Some(&specification)).await?;
+        let id = created.get("Id").and_then(Value::as_str).context("the engine named no exec session")?;
+        self.call("POST", &format!("/exec/{id}/start"), Some(&json!({"Detach": false}))).await?;
+        match self.call("GET", &format!("/exec/{id}/json"), None).await?.get("ExitCode") {
+            Some(Value::Number(code)) if code.as_i64() == Some(0) => Ok(()),
+            other => bail!("`true` ended with {other:?}"),
+        }
+    }
+
+    async fn create(&self, image: &str, program: &str) -> Result<String> {
+        let specification = json!({
+            "image": image,
+            "command": [program],
+            "entrypoint": [],
+            "stdin": true,
+            "log_configuration": {"driver": "none"},
+            "netns": {"nsmode": "bridge"},
+        });
+        let created: Value = self.call("POST", "/containers/create", Some(&specification)).await?;
+        created.get("Id").and_then(Value::as_str).map(str::to_owned).context("the engine named no container")
+    }
+
+    async fn remove(&self, id: &str) -> Result<()> {
+        self.call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await.map(drop)
     }
 
     async fn run_created(&self, id: &str) -> Result<()> {

@@ -1,10 +1,11 @@
 //! Measures tasks: a sandboxed `true` compared with a bare container of the same image on the same
 //! socket.
 //!
-//! Each round runs the same `true` in four ways, and in three ways on a mounted work tree, one
-//! after the other, and waits for the engine's cleanup after each.
+//! Each round runs the same `true` in several ways, one after the other, and waits for the engine's
+//! cleanup after each.
 
 mod apply;
+mod at_once;
 mod bare;
 mod days;
 mod report;

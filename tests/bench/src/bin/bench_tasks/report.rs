@@ -12,12 +12,14 @@ pub(crate) struct Report {
     pub(crate) bare_exited_ms: Spread,
     /// Processor time of its whole run, on the whole machine.
     pub(crate) bare_processor_ms: Spread,
-    /// A bare container without a network, until it was removed.
-    pub(crate) bare_without_network_ms: Spread,
-    /// `sandbox run -- true`, until it ended; what it left is then removed.
-    pub(crate) command_ms: Spread,
-    /// Processor time of its whole run, on the whole machine.
+    /// Processor time of `sandbox run -- true` and of the removal after it, on the whole machine.
     pub(crate) command_processor_ms: Spread,
+    /// Several commands at once, at the prompt.
+    pub(crate) at_once: Vec<AtOnceTimes>,
+    /// A command in a running container, through the engine's API, until its exit code was known.
+    pub(crate) bare_exec_ms: Spread,
+    /// A command of an executor after the first.
+    pub(crate) executor_ms: Spread,
     /// The library on a started sandbox, until the exit code was known.
     pub(crate) library_ms: Spread,
     /// `sandbox run -t -- bash`.
@@ -44,6 +46,18 @@ pub(crate) struct Report {
     pub(crate) days: Vec<Day>,
     /// The phases of the library's time.
     pub(crate) steps: Vec<Step>,
+}
+
+/// `true` several times at once, until the last command ended.
+#[derive(Debug, Serialize)]
+pub(crate) struct AtOnceTimes {
+    pub(crate) count: u32,
+    /// `podman run --rm`, on the engine's network.
+    pub(crate) podman_ms: Spread,
+    /// `podman run --rm --network none`.
+    pub(crate) without_network_ms: Spread,
+    /// `sandbox run`, which leaves the removal to later unless four others are removing.
+    pub(crate) sandboxed_ms: Spread,
 }
 
 /// A shell on a terminal.

@@ -8,9 +8,10 @@ use sandbox::Timings;
 
 use super::Args;
 use super::apply::ApplyTrees;
-use super::bare::{BareEngine, BareNetwork};
+use super::at_once;
+use super::bare::BareEngine;
 use super::days;
-use super::report::{Day, Report, Step};
+use super::report::{AtOnceTimes, Day, Report, Step};
 use super::sandboxed::{CommandLine, Library};
 use super::terminal::{self, Shell};
 use super::worktree::{Way, WorkTree};
@@ -36,12 +37,13 @@ pub(crate) async fn measure(args: &Args) -> Result<Report> {
     let library = Library::start(args, &folder.path().join("library")).await?;
     let measured = async {
         let mut samples = rounds(args, &library, &command, &tree).await?;
+        let at_once = at_once::measure(args, &command).await?;
         for _ in 0..args.rounds {
             terminal::round(args, &command, [&mut samples.shell, &mut samples.bare_shell])?;
         }
         let samples = applies(args, &library, &trees, samples).await?;
         let days = days::measure(folder.path(), &library, args.rounds.div_ceil(4)).await?;
-        anyhow::Ok(samples.report(days))
+        anyhow::Ok(samples.report(days, at_once))
     };
     let measured = measured.await;
     let ended = library.shutdown().await;
@@ -63,6 +65,8 @@ async fn rounds(
     for _ in 0..args.rounds {
         samples = round(args, &bare, library, command, tree, samples).await?;
     }
+    samples.bare_exec = bare.execs(&args.image, args.rounds).await?.into_iter().map(milliseconds).collect();
+    samples.executor = library.execs(args.rounds).await?.into_iter().map(milliseconds).collect();
     Ok(samples)
 }
 
@@ -93,20 +97,12 @@ async fn round(
     tree: &WorkTree,
     mut samples: Samples,
 ) -> Result<Samples> {
-    let (run, processor) = machine_milliseconds(bare.run(&args.image, BareNetwork::Bridge)).await?;
+    let (run, processor) = machine_milliseconds(bare.run(&args.image)).await?;
     samples.bare.push(milliseconds(run.removed));
     samples.bare_exited.push(milliseconds(run.exited));
     samples.bare_processor.push(processor);
-    let whole = async {
-        let wall = command.run().await?;
-        command.await_removal().await?;
-        Ok(wall)
-    };
-    let (wall, processor) = machine_milliseconds(whole).await?;
-    samples.command.push(milliseconds(wall));
+    let ((), processor) = machine_milliseconds(command.run()).await?;
     samples.command_processor.push(processor);
-    let run = bare.run(&args.image, BareNetwork::None).await?;
-    samples.bare_without_network.push(milliseconds(run.removed));
     let (wall, timings) = library.run("true", None).await?;
     samples.library.push(milliseconds(wall));
     for ((_, milestone), sample) in MILESTONES.iter().zip(&mut samples.steps) {
@@ -129,8 +125,8 @@ struct Samples {
     bare: Sample,
     bare_exited: Sample,
     bare_processor: Sample,
-    bare_without_network: Sample,
-    command: Sample,
+    bare_exec: Sample,
+    executor: Sample,
     command_processor: Sample,
     library: Sample,
     steps: [Sample; MILESTONES.len()],
@@ -145,7 +141,7 @@ struct Samples {
 }
 
 impl Samples {
-    fn report(&self, days: Vec<Day>) -> Report {
+    fn report(&self, days: Vec<Day>, at_once: Vec<AtOnceTimes>) -> Report {
         let step = |((name, _), sample): (&Milestone, &Sample)| Step { name, at_ms: sample.spread() };
         let [plain, protected, copy] = &self.tree;
         Report {
@@ -160,8 +156,9 @@ impl Samples {
             bare_ms: self.bare.spread(),
             bare_exited_ms: self.bare_exited.spread(),
             bare_processor_ms: self.bare_processor.spread(),
-            bare_without_network_ms: self.bare_without_network.spread(),
-            command_ms: self.command.spread(),
+            bare_exec_ms: self.bare_exec.spread(),
+            executor_ms: self.executor.spread(),
+            at_once,
             command_processor_ms: self.command_processor.spread(),
             library_ms: self.library.spread(),
             shell: self.shell.spread(),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
 use sandbox::diagnostics::ObjectKind;
+use sandbox::executor::{ExecOptions, ExecutorConfig};
 use sandbox::{
     CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, Sandbox, SandboxConfig,
     Timings,
@@ -58,6 +59,27 @@ impl Library {
         }
         self.await_cleaning().await?;
         Ok((wall, result.timings))
+    }
+
+    /// The durations of `true` in the running container of an executor, `rounds` times.
+    pub(crate) async fn execs(&self, rounds: u32) -> Result<Vec<Duration>> {
+        let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("failed to read the policy")?;
+        let config = ExecutorConfig::new("bench-executor", self.image.clone())
+            .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)));
+        let executor = self.sandbox.create_executor(config).context("failed to create the executor")?;
+        let mut durations = Vec::new();
+        // The first one creates the container.
+        for _ in 0..=rounds {
+            let begin = Instant::now();
+            let result = executor.execute(["true"], ExecOptions::default());
+            let result = result.await.context("failed to execute")?;
+            durations.push(begin.elapsed());
+            if result.exit_code != 0 {
+                bail!("`true` ended with {}", result.exit_code);
+            }
+        }
+        executor.cleanup().await.context("failed to remove the executor's container")?;
+        Ok(durations.split_off(1))
     }
 
     /// The library removes executions in the background, which must not overlap with the next
@@ -133,14 +155,12 @@ impl<'a> CommandLine<'a> {
         Ok(())
     }
 
-    /// Runs `sandbox run -- true`; returns the time until it ended.
-    pub(crate) async fn run(&self) -> Result<Duration> {
+    /// Runs `sandbox run -- true`, and waits for the removal of what it left.
+    pub(crate) async fn run(&self) -> Result<()> {
         let mut command = self.of(&["run", "--", "true"]);
         command.stdin(Stdio::null());
-        let begin = Instant::now();
         let output =
             tokio::process::Command::from(command).output().await.context("failed to start the command")?;
-        let wall = begin.elapsed();
         if !output.status.success() {
             bail!(
                 "`sandbox run -- true` ended with {}: {}",
@@ -148,6 +168,6 @@ impl<'a> CommandLine<'a> {
                 String::from_utf8_lossy(&output.stderr)
             );
         }
-        Ok(wall)
+        self.await_removal().await
     }
 }

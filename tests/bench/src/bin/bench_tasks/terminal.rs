@@ -68,7 +68,7 @@ pub(crate) fn round(
 }
 
 #[expect(clippy::disallowed_methods, reason = "the engine's own command is measured")]
-fn command_of(podman: &Path) -> Command {
+pub(super) fn command_of(podman: &Path) -> Command {
     Command::new(podman)
 }
 
