@@ -48,11 +48,7 @@ struct Programs {
 /// Prints the tables, and fails if a goal was missed.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     say("this builds everything in release, which takes minutes the first time, and then measures for about");
-    say(if args.quick {
-        "five minutes; other load on the machine distorts the measurement"
-    } else {
-        "twenty minutes; other load on the machine distorts the measurement"
-    });
+    say("half an hour, with --quick for less; other load on the machine distorts the measurement");
     let programs = build()?;
     let engine = PrivateEngine::new(Some(args.podman));
     let version = step(&format!("starting {}", args.podman.name()), || engine.ensure())?;

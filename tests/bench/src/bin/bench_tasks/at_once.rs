@@ -12,6 +12,7 @@ use super::report::AtOnceTimes;
 use super::sandboxed::CommandLine;
 use super::terminal::command_of;
 
+/// For what podman does after its command has ended.
 const AFTERMATH: Duration = Duration::from_millis(500);
 
 /// The samples of one number of commands.
@@ -34,7 +35,7 @@ impl AtOnce {
     }
 }
 
-/// Measures one, eight and thirty at once. The more, the fewer rounds.
+/// Measures one, eight and thirty at once; many take long, so there are fewer rounds of them.
 pub(crate) async fn measure(args: &Args, command: &CommandLine<'_>) -> Result<Vec<AtOnceTimes>> {
     let mut measured = Vec::new();
     for (count, rounds) in [(1, args.rounds), (8, args.rounds.div_ceil(4)), (30, args.rounds.div_ceil(4))] {
@@ -74,7 +75,6 @@ async fn all(count: u32, command: impl Fn() -> Command) -> Result<f64> {
     let begin = Instant::now();
     try_join_all((0..count).map(|_| run())).await?;
     let wall = begin.elapsed();
-    // What podman's monitors still do must not slow the next ones.
     tokio::time::sleep(AFTERMATH).await;
     Ok(wall.as_secs_f64() * 1e3)
 }
