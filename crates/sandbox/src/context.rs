@@ -72,13 +72,18 @@ impl Shared {
     /// Whether objects of this instance may be left: something that [began](Self::begin) runs, was
     /// abandoned, or was not removed.
     pub(crate) fn is_unsettled(&self) -> bool {
-        self.unsettled.load(Ordering::Relaxed) > 0
+        self.unsettled.load(Ordering::Relaxed) > 0 || self.has_spares()
+    }
+
+    fn has_spares(&self) -> bool {
+        self.egress.get().is_some_and(|egress| egress.spares().may_be_left())
     }
 
     /// The lock of this instance, if it left only dead objects.
     pub(crate) fn hand_over(&self) -> Result<Option<HandedOver>, LockError> {
         let unsettled = self.unsettled.load(Ordering::Relaxed);
-        let is_all_dead = unsettled > 0 && unsettled == self.left.load(Ordering::Relaxed);
+        let is_all_dead =
+            unsettled > 0 && unsettled == self.left.load(Ordering::Relaxed) && !self.has_spares();
         is_all_dead.then(|| self.instance.hand_over()).transpose()
     }
 
@@ -237,8 +242,11 @@ impl Shared {
         futures_util::future::join_all(switches.iter().map(|switch| switch.stop())).await;
     }
 
-    /// Waits for the background work of ended executions.
+    /// Ends the spare proxies, and waits for the background work of ended executions.
     pub(crate) async fn wait_for_cleanups(&self) {
+        if let Some(egress) = self.egress.get() {
+            egress.spares().end().await;
+        }
         let mut running = std::mem::take(&mut *lock(&self.cleanups));
         while let Some(done) = running.join_next().await {
             log_failure(done);

@@ -109,6 +109,26 @@ impl Sandbox {
         Box::pin(self.shared.egress()).await.map(drop)
     }
 
+    /// Starts proxies until `count` of them wait for a task, and returns without waiting for them.
+    /// Each shortens the start of one task, command or executor by most of the time that its proxy
+    /// takes, and holds a container, a network and a few MiB until then, at the latest until
+    /// [`shutdown`](Self::shutdown). It knows nothing of its task and reaches nothing before it has
+    /// one, and never serves two.
+    ///
+    /// [Runs](Self::runs), builds and tasks with services of the host do not use them, nor does a
+    /// sandbox [with a launcher](Self::with_launcher).
+    ///
+    /// # Errors
+    ///
+    /// As [`prepare`](Self::prepare). A proxy that fails to start is logged, and its task starts
+    /// another.
+    pub async fn warm(&self, count: usize) -> Result<(), SandboxError> {
+        if self.shared.launcher().is_none() {
+            Box::pin(self.shared.egress()).await?.warm(count);
+        }
+        Ok(())
+    }
+
     /// Finds the image that tasks run in. Builds it unless there is one of the same content that is
     /// recent enough. For the network access of build steps, see [`ImageSource::with_network`].
     ///

@@ -71,7 +71,7 @@ mod tests {
     fn measured() -> Value {
         let side = |rate: f64| {
             json!({
-                "requests_per_second": rate, "p50_us": 2e6 / rate, "p99_us": 1, "down_mb_per_second": 900, "up_mb_per_second": 800,
+                "requests_per_second": rate, "p50_us": 2e6 / rate, "paced_p50_us": 200, "paced_p99_us": 900, "connections_per_second": rate / 10.0, "down_mb_per_second": 900, "up_mb_per_second": 800,
             })
         };
         let protocol = json!({"direct": side(20_000.0), "proxied": side(5_000.0), "processor_us": 61.5});
@@ -81,8 +81,13 @@ mod tests {
             "tasks": {
                 "bare_ms": {"median": 100.0, "count": 20}, "bare_exited_ms": {"median": 80.0},
                 "at_once": [{"count": 8, "podman_ms": {"median": 500.0}, "without_network_ms": {"median": 250.0}, "sandboxed_ms": {"median": 400.0}}],
+                "in_flight": {
+                    "count": 100,
+                    "bare": {"per_second": 10, "p50_ms": 900, "p99_ms": 1000, "memory_kib": 4096},
+                    "sandboxed": {"per_second": 5, "p50_ms": 1800, "p99_ms": 2500, "memory_kib": 10240},
+                },
                 "bare_exec_ms": {"median": 50.0}, "executor_ms": {"median": 2.0},
-                "bare_processor_ms": {"median": 200.0}, "command_processor_ms": {"median": 500.0}, "library_ms": {"median": 120.0},
+                "bare_processor_ms": {"median": 200.0}, "command_processor_ms": {"median": 500.0}, "library_ms": {"median": 120.0}, "library_warm_ms": {"median": 88.0},
                 "tree_plain_ms": {"median": 100.0}, "tree_protected_ms": {"median": 110.0}, "tree_copy_ms": {"median": 120.0},
                 "large_plain_ms": {"median": 100.0}, "large_apply_ms": {"median": 20.0},
                 "many_copied_ms": {"median": 2000.0}, "many_apply_ms": {"median": 2400.0},
@@ -104,10 +109,14 @@ mod tests {
         let text = markdown(&measured()).unwrap();
         for row in [
             "| 8 | 500 ms | 250 ms | 400 ms | 0.80× | 1.60× |",
+            "| p99 to the exit code | 1000 ms | 2500 ms | 2.50× |",
             "| a later command of an executor | 2.0 ms | 0.04× |",
             "| of `sandbox run -- true`, with the removal after it | 500 ms | 2.50× |",
             "| processor time a request, HTTP/2 | 61.5 µs |",
             "| the library on a started sandbox, to the exit code | 120 ms | 1.50× |",
+            "| the same, with a proxy that was started ahead | 88 ms | 1.10× |",
+            "| HTTP/2 new connections with a request each | 2000/s | 500/s | 0.25× |",
+            "| added p99 at 1,000 requests a second, HTTP/1.1 | 0 µs |",
             "| the same, as a copy | 120 ms | 1.20× |",
             "| apply of as many new files | 2400 ms | 1.20× |",
             "| start, to the prompt | 200 ms | 300 ms | 1.50× |",

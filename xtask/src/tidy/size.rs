@@ -27,13 +27,13 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/podman", 2_800),
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
-    ("crates/sandbox", 16_100),
+    ("crates/sandbox", 16_250),
     ("crates/sandbox-cli", 20_700),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_750),
-    (TESTS, 71_600),
+    (TESTS, 72_000),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -17,7 +17,7 @@ const TASK_SYSCTLS: [(&str, &str); 2] =
     [("net.ipv6.conf.all.disable_ipv6", "1"), ("net.ipv6.conf.default.disable_ipv6", "1")];
 
 /// The networks of one execution, and its addresses on them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Link {
     subnet: Subnet,
     resources: EgressResources,

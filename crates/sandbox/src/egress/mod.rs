@@ -24,6 +24,7 @@ mod running;
 mod shared;
 mod shared_cleanup;
 mod shield;
+mod spare;
 mod subnet;
 mod trust;
 

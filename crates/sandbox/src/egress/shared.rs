@@ -11,6 +11,7 @@ use sandbox_proxy_protocol::{
     LONGEST_DOWN_MS, Limits, PROTOCOL_VERSION, Reach, ReplacementMap, StartConfig, Upstream,
 };
 use time::OffsetDateTime;
+use tokio::task::{JoinHandle, spawn};
 use tracing::Instrument as _;
 
 use crate::config::{SandboxConfig, UpstreamConfig};
@@ -25,8 +26,9 @@ use sandbox_podman::Engine;
 use super::authority::RootAuthority;
 use super::blocking::blocking;
 use super::link::Link;
-use super::proxy::{self, ChannelHandle, ProxyPlacement};
+use super::proxy::{self, Channel, ChannelHandle, ProxyPlacement};
 use super::relay::{GateAccess, HostPaths, Relay};
+use super::spare::{Spare, Spares};
 use super::trust::{TrustFiles, TrustStore};
 use super::{
     EgressResources, PendingEgress, ProxyError, RunningProxy, network, questions, resolver, shared_cleanup,
@@ -42,6 +44,7 @@ pub(crate) struct Egress {
     /// Marks the egress network as used by this instance. Taken at the shutdown; locked for single
     /// operations only.
     in_use: Mutex<Option<FileLock>>,
+    spares: Spares,
 }
 
 #[derive(Debug)]
@@ -87,12 +90,28 @@ impl Egress {
         let host =
             HostPaths { state_dir: config.state_dir.clone(), engine: config.engine.socket().to_owned() };
         let inner = Inner { engine: engine.clone(), root, trust, image, upstream, host, labels };
-        Ok(Self { inner: Arc::new(inner), in_use: Mutex::new(Some(lock)) })
+        Ok(Self { inner: Arc::new(inner), in_use: Mutex::new(Some(lock)), spares: Spares::default() })
+    }
+
+    /// The proxies that wait for a task.
+    pub(crate) fn spares(&self) -> &Spares {
+        &self.spares
+    }
+
+    /// Begins to make spares until `count` wait or are being made.
+    pub(crate) fn warm(&self, count: usize) {
+        self.spares.fill(count, || Arc::clone(&self.inner).make_spare());
+    }
+
+    /// Takes a spare, unless `config` needs more than a spare has.
+    pub(crate) async fn take_spare(&self, config: &NetworkSandboxConfig) -> Option<Spare> {
+        // The sockets of services are a mount of the proxy's container.
+        if config.host_services().is_empty() { self.spares.take().await } else { None }
     }
 
     /// Creates the network of the execution `id` and returns how to attach to it; the proxy starts
-    /// when its future is polled. `image_id` is the image of the task, whose tools are made to
-    /// trust the proxy.
+    /// when its future is polled. With a `spare`, both exist. `image_id` is the image of the task,
+    /// whose tools are made to trust the proxy.
     pub(crate) async fn open(
         &self,
         id: &ObjectId,
@@ -100,9 +119,10 @@ impl Egress {
         config: &NetworkSandboxConfig,
         image_id: &str,
         log: LogSink,
+        spare: Option<Spare>,
     ) -> Result<PendingEgress, ProxyError> {
         let trust = self.inner.trust.of_image(&self.inner.engine, image_id, labels);
-        Box::pin(self.open_with(trust, id, labels, config, log)).await
+        Box::pin(self.open_with(trust, id, labels, config, log, spare)).await
     }
 
     /// Like [`open`](Self::open), for the steps of an image build. The endpoint's only mount is the
@@ -114,7 +134,7 @@ impl Egress {
         config: &NetworkSandboxConfig,
         log: LogSink,
     ) -> Result<PendingEgress, ProxyError> {
-        self.open_with(self.inner.trust.of_builds(), id, labels, config, log).await
+        self.open_with(self.inner.trust.of_builds(), id, labels, config, log, None).await
     }
 
     async fn open_with(
@@ -124,18 +144,27 @@ impl Egress {
         labels: &Labels,
         config: &NetworkSandboxConfig,
         log: LogSink,
+        spare: Option<Spare>,
     ) -> Result<PendingEgress, ProxyError> {
-        let resources = EgressResources::named(&self.inner.engine, labels.owner(), id);
-        let (link, trust) = match tokio::join!(Link::create(&resources, labels), trust) {
-            (Ok(link), Ok(trust)) => (link, trust),
-            (Err(error), _) | (_, Err(error)) => {
-                discard(&resources).await;
-                return Err(error);
+        let (link, spare) = spare.map(|Spare { link, proxy }| (link, proxy)).unzip();
+        let resources = match &link {
+            Some(link) => link.resources().clone(),
+            None => EgressResources::named(&self.inner.engine, labels.owner(), id),
+        };
+        let link = async {
+            match link {
+                Some(link) => Ok(link),
+                None => Link::create(&resources, labels).await,
             }
         };
-        let relay = match Relay::start(&self.inner.host, config.host_services()).await {
-            Ok(relay) => relay,
-            Err(error) => {
+        let relay = Relay::start(&self.inner.host, config.host_services());
+        // All run to completion even if another fails: an engine continues a request anyway.
+        let (link, trust, relay) = match tokio::join!(link, trust, relay) {
+            (Ok(link), Ok(trust), Ok(relay)) => (link, trust, relay),
+            (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
+                if let Some(starting) = spare {
+                    drop(starting.await);
+                }
                 discard(&resources).await;
                 return Err(error);
             }
@@ -152,6 +181,7 @@ impl Egress {
             link,
             relay,
             log,
+            spare,
         };
         Ok(PendingEgress { endpoint, proxy: start.run().boxed(), resources })
     }
@@ -163,6 +193,15 @@ impl Egress {
 }
 
 impl Inner {
+    /// Creates the network of a spare, and begins to start its proxy.
+    async fn make_spare(self: Arc<Self>) -> Result<Spare, ProxyError> {
+        let resources = EgressResources::named(&self.engine, self.labels.owner(), &ObjectId::random("spare"));
+        let link = Link::create(&resources, &self.labels).await?;
+        let of_task = link.clone();
+        let proxy = async move { self.start_proxy(&link, None, &self.labels).await };
+        Ok(Spare { link: of_task, proxy: spawn(proxy.in_current_span()) })
+    }
+
     /// Starts a proxy at one end of `link`, which waits for its configuration.
     async fn start_proxy(
         &self,
@@ -222,6 +261,8 @@ struct Start {
     link: Link,
     relay: Option<Relay>,
     log: LogSink,
+    /// The proxy of a spare.
+    spare: Option<JoinHandle<Result<Running, ProxyError>>>,
 }
 
 impl Start {
@@ -254,13 +295,44 @@ impl Start {
         }
     }
 
-    async fn serve(self) -> Result<(ChannelHandle, Handle, Option<Relay>), ProxyError> {
-        let relay = self.relay.as_ref();
-        let document = self.inner.document(&self.link, relay, &self.config, &self.log)?;
-        let waiting = self.inner.start_proxy(&self.link, relay, &self.labels).await?;
+    async fn serve(mut self) -> Result<(ChannelHandle, Handle, Option<Relay>), ProxyError> {
+        let of_spare = match self.spare.take() {
+            Some(proxy) => self.configure_spare(proxy).await?,
+            None => None,
+        };
+        let (channel, handle) = if let Some(configured) = of_spare {
+            configured
+        } else {
+            let waiting = self.inner.start_proxy(&self.link, self.relay.as_ref(), &self.labels).await?;
+            self.configure(waiting).await?
+        };
+        Ok((channel.run(Some(self.log)), handle, self.relay))
+    }
+
+    /// A proxy that does not serve, since it ended while it waited, is removed.
+    async fn configure_spare(
+        &self,
+        proxy: JoinHandle<Result<Running, ProxyError>>,
+    ) -> Result<Option<(Channel, Handle)>, ProxyError> {
+        let configured = async {
+            let waiting = proxy.await.map_err(|_panic| ProxyError::ProxyGone)??;
+            self.configure(waiting).await
+        };
+        match configured.await {
+            Ok(configured) => Ok(Some(configured)),
+            Err(error) => {
+                tracing::warn!(%error, "a proxy that was started ahead does not serve; starting another");
+                self.link.resources().remove_container().await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn configure(&self, waiting: Running) -> Result<(Channel, Handle), ProxyError> {
+        let document = self.inner.document(&self.link, self.relay.as_ref(), &self.config, &self.log)?;
         let handle = waiting.handle.clone();
         let channel = proxy::configure(waiting, self.labels.context(), &document).await?;
-        Ok((channel.run(Some(self.log)), handle, self.relay))
+        Ok((channel, handle))
     }
 }
 

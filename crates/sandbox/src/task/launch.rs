@@ -150,6 +150,7 @@ impl Prepared {
     ) -> Result<Self, SandboxError> {
         shared.begin();
         let mut timings = Timings::default();
+        let is_run = program.detached.is_some();
         let without_proxy = Endpoint::without_proxy(&launch.network, launch.dns);
         if let Some(launcher) = shared.launcher() {
             let plan = plan(shared, launch, id, image, program, &without_proxy)?;
@@ -167,8 +168,11 @@ impl Prepared {
             return Ok(Self { program, proxy: None, timings });
         };
         let (log, labels) = (log_sink(launch)?, shared.labels(&launch.context));
+        let egress = shared.egress().await?;
+        // A run outlives its instance, and its objects are found by labels of its own.
+        let spare = if is_run { None } else { egress.take_spare(config).await };
         let PendingEgress { endpoint, proxy, resources } =
-            Box::pin(shared.egress().await?.open(id, &labels, config, image, log)).await?;
+            Box::pin(egress.open(id, &labels, config, image, log, spare)).await?;
         let network_ready_ms = elapsed_ms(since);
         let mut proxy_ready_ms = 0;
         let proxy = async {

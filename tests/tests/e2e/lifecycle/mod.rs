@@ -4,4 +4,5 @@
 pub(crate) mod engine;
 mod full;
 mod instances;
+mod spares;
 mod steps;

@@ -9,7 +9,7 @@ mod lines;
 mod start;
 mod stderr;
 
-pub(super) use channel::{Answer, ChannelHandle, Order};
+pub(super) use channel::{Answer, Channel, ChannelHandle, Order};
 pub(super) use container::{ProxyPlacement, proxy_plan};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::proxy_records;

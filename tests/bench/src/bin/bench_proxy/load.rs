@@ -10,6 +10,8 @@ use super::connection::{Connection, Destination, Protocol};
 
 /// Concurrent requests in the rate measurement.
 pub(crate) const CONCURRENCY: usize = 16;
+/// The time between two requests at a steady pace: 1,000 a second.
+const PACE: Duration = Duration::from_millis(1);
 /// Requests that share one HTTP/2 connection.
 const STREAMS: usize = 4;
 /// Warm-up requests, which mint certificates and fill pools.
@@ -33,24 +35,69 @@ pub(crate) async fn latency(to: &Destination, protocol: Protocol, duration: Dura
 
 /// Requests per second with [`CONCURRENCY`] in flight.
 pub(crate) async fn rate(to: &Destination, protocol: Protocol, duration: Duration) -> Result<f64> {
-    let mut workers = JoinSet::new();
     let connections = open(to, protocol).await?;
     let begin = Instant::now();
-    for mut connection in connections {
-        workers.spawn(async move {
+    let workers = connections.into_iter().map(|mut connection| async move {
+        let mut count = 0_u32;
+        while begin.elapsed() < duration {
+            connection.small().await?;
+            count += 1;
+        }
+        anyhow::Ok(count)
+    });
+    let counts = all(workers).await?;
+    Ok(f64::from(counts.iter().sum::<u32>()) / begin.elapsed().as_secs_f64())
+}
+
+/// New connections per second, each with one request, with [`CONCURRENCY`] at once.
+pub(crate) async fn connections(to: &Destination, protocol: Protocol, duration: Duration) -> Result<f64> {
+    let begin = Instant::now();
+    let workers = (0..CONCURRENCY).map(|_| {
+        let to = to.clone();
+        async move {
             let mut count = 0_u32;
             while begin.elapsed() < duration {
-                connection.small().await?;
+                Connection::open(&to, protocol).await?.small().await?;
                 count += 1;
             }
             anyhow::Ok(count)
-        });
+        }
+    });
+    let counts = all(workers).await?;
+    Ok(f64::from(counts.iter().sum::<u32>()) / begin.elapsed().as_secs_f64())
+}
+
+/// Seconds of each request, at [`PACE`].
+pub(crate) async fn paced(to: &Destination, protocol: Protocol, duration: Duration) -> Result<Sample> {
+    let connections = open(to, protocol).await?;
+    let between = PACE * u32::try_from(connections.len())?;
+    let begin = Instant::now();
+    let workers = connections.into_iter().zip(0_u32..).map(|(mut connection, number)| async move {
+        let mut seconds = Vec::new();
+        let mut due = begin + PACE * number;
+        while due < begin + duration {
+            tokio::time::sleep_until(due.into()).await;
+            // The timer is coarser than a request takes.
+            let sent = Instant::now();
+            connection.small().await?;
+            seconds.push(sent.elapsed().as_secs_f64());
+            due += between;
+        }
+        anyhow::Ok(seconds)
+    });
+    Ok(all(workers).await?.into_iter().flatten().collect())
+}
+
+/// The results of `workers`, which run at once.
+async fn all<T: Send + 'static>(
+    workers: impl Iterator<Item = impl Future<Output = Result<T>> + Send + 'static>,
+) -> Result<Vec<T>> {
+    let mut running: JoinSet<Result<T>> = workers.collect();
+    let mut results = Vec::new();
+    while let Some(done) = running.join_next().await {
+        results.push(done.context("a worker failed")??);
     }
-    let mut total = 0.0;
-    while let Some(done) = workers.join_next().await {
-        total += f64::from(done.context("a worker failed")??);
-    }
-    Ok(total / begin.elapsed().as_secs_f64())
+    Ok(results)
 }
 
 /// Megabytes per second, down and up.

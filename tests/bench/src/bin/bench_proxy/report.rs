@@ -53,7 +53,11 @@ pub(crate) struct Comparison {
 pub(crate) struct Side {
     pub(crate) requests_per_second: f64,
     pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
+    /// At 1,000 requests a second.
+    pub(crate) paced_p50_us: f64,
+    pub(crate) paced_p99_us: f64,
+    /// New ones, each with one request.
+    pub(crate) connections_per_second: f64,
     pub(crate) down_mb_per_second: f64,
     pub(crate) up_mb_per_second: f64,
 }

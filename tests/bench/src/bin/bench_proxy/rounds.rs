@@ -110,10 +110,12 @@ impl Sides {
 #[derive(Default)]
 struct Samples {
     rate: Sample,
+    connections: Sample,
+    paced_p50: Sample,
+    paced_p99: Sample,
     /// Seconds of the proxy's processor time a request.
     processor: Sample,
     p50: Sample,
-    p99: Sample,
     down: Sample,
     up: Sample,
 }
@@ -128,7 +130,10 @@ impl Samples {
     ) -> Result<()> {
         let latency = load::latency(to, protocol, effort.latency).await?;
         self.p50.push(latency.median());
-        self.p99.push(latency.quantile(99));
+        let paced = load::paced(to, protocol, effort.latency).await?;
+        self.paced_p50.push(paced.median());
+        self.paced_p99.push(paced.quantile(99));
+        self.connections.push(load::connections(to, protocol, effort.latency).await?);
         let used = || proxy.map_or(Ok(0.0), Proxy::processor_seconds);
         let before = used()?;
         let rate = load::rate(to, protocol, effort.rate).await?;
@@ -144,7 +149,9 @@ impl Samples {
         Side {
             requests_per_second: self.rate.median(),
             p50_us: self.p50.median() * 1e6,
-            p99_us: self.p99.median() * 1e6,
+            paced_p50_us: self.paced_p50.median() * 1e6,
+            paced_p99_us: self.paced_p99.median() * 1e6,
+            connections_per_second: self.connections.median(),
             down_mb_per_second: self.down.median(),
             up_mb_per_second: self.up.median(),
         }

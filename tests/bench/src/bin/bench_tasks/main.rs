@@ -8,6 +8,7 @@ mod apply;
 mod at_once;
 mod bare;
 mod days;
+mod in_flight;
 mod report;
 mod rounds;
 mod sandboxed;

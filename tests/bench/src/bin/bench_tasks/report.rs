@@ -16,12 +16,16 @@ pub(crate) struct Report {
     pub(crate) command_processor_ms: Spread,
     /// Several commands at once, at the prompt.
     pub(crate) at_once: Vec<AtOnceTimes>,
+    /// Many commands of one process at once, through the engine's API.
+    pub(crate) in_flight: InFlight,
     /// A command in a running container, through the engine's API, until its exit code was known.
     pub(crate) bare_exec_ms: Spread,
     /// A command of an executor after the first.
     pub(crate) executor_ms: Spread,
     /// The library on a started sandbox, until the exit code was known.
     pub(crate) library_ms: Spread,
+    /// The same with a proxy that was started ahead.
+    pub(crate) library_warm_ms: Spread,
     /// `sandbox run -t -- bash`.
     pub(crate) shell: ShellTimes,
     /// `podman run -it IMAGE bash`.
@@ -58,6 +62,26 @@ pub(crate) struct AtOnceTimes {
     pub(crate) without_network_ms: Spread,
     /// `sandbox run`, which leaves the removal to later unless four others are removing.
     pub(crate) sandboxed_ms: Spread,
+}
+
+/// `true` many times at once, in bare containers and with the library.
+#[derive(Debug, Serialize)]
+pub(crate) struct InFlight {
+    pub(crate) count: u32,
+    pub(crate) bare: InFlightSide,
+    pub(crate) sandboxed: InFlightSide,
+}
+
+/// Medians over the rounds.
+#[derive(Debug, Serialize)]
+pub(crate) struct InFlightSide {
+    /// Until the last was removed.
+    pub(crate) per_second: f64,
+    /// To the exit code.
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    /// Memory that each takes from the machine while it idles.
+    pub(crate) memory_kib: f64,
 }
 
 /// A shell on a terminal.

@@ -11,7 +11,8 @@ use super::apply::ApplyTrees;
 use super::at_once;
 use super::bare::BareEngine;
 use super::days;
-use super::report::{AtOnceTimes, Day, Report, Step};
+use super::in_flight;
+use super::report::{AtOnceTimes, Day, InFlight, Report, Step};
 use super::sandboxed::{CommandLine, Library};
 use super::terminal::{self, Shell};
 use super::worktree::{Way, WorkTree};
@@ -38,12 +39,13 @@ pub(crate) async fn measure(args: &Args) -> Result<Report> {
     let measured = async {
         let mut samples = rounds(args, &library, &command, &tree).await?;
         let at_once = at_once::measure(args, &command).await?;
+        let in_flight = in_flight::measure(args, &library).await?;
         for _ in 0..args.rounds {
             terminal::round(args, &command, [&mut samples.shell, &mut samples.bare_shell])?;
         }
         let samples = applies(args, &library, &trees, samples).await?;
         let days = days::measure(folder.path(), &library, args.rounds.div_ceil(4)).await?;
-        anyhow::Ok(samples.report(days, at_once))
+        anyhow::Ok(samples.report(days, at_once, in_flight))
     };
     let measured = measured.await;
     let ended = library.shutdown().await;
@@ -105,6 +107,7 @@ async fn round(
     samples.command_processor.push(processor);
     let (wall, timings) = library.run("true", None).await?;
     samples.library.push(milliseconds(wall));
+    samples.library_warm.push(milliseconds(library.run_warm().await?));
     for ((_, milestone), sample) in MILESTONES.iter().zip(&mut samples.steps) {
         sample.push(milliseconds(Duration::from_millis(milestone(&timings))));
     }
@@ -129,6 +132,7 @@ struct Samples {
     executor: Sample,
     command_processor: Sample,
     library: Sample,
+    library_warm: Sample,
     steps: [Sample; MILESTONES.len()],
     tree: [Sample; WAYS.len()],
     shell: Shell,
@@ -141,7 +145,7 @@ struct Samples {
 }
 
 impl Samples {
-    fn report(&self, days: Vec<Day>, at_once: Vec<AtOnceTimes>) -> Report {
+    fn report(&self, days: Vec<Day>, at_once: Vec<AtOnceTimes>, in_flight: InFlight) -> Report {
         let step = |((name, _), sample): (&Milestone, &Sample)| Step { name, at_ms: sample.spread() };
         let [plain, protected, copy] = &self.tree;
         Report {
@@ -159,8 +163,10 @@ impl Samples {
             bare_exec_ms: self.bare_exec.spread(),
             executor_ms: self.executor.spread(),
             at_once,
+            in_flight,
             command_processor_ms: self.command_processor.spread(),
             library_ms: self.library.spread(),
+            library_warm_ms: self.library_warm.spread(),
             shell: self.shell.spread(),
             bare_shell: self.bare_shell.spread(),
             days,

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
+use futures_util::future::{join_all, try_join_all};
 use sandbox::diagnostics::ObjectKind;
 use sandbox::executor::{ExecOptions, ExecutorConfig};
 use sandbox::{
-    CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, Sandbox, SandboxConfig,
-    Timings,
+    Command, CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, Sandbox,
+    SandboxConfig, Timings,
 };
 
 use super::Args;
@@ -44,21 +45,63 @@ impl Library {
     /// Runs the shell script `script`; returns the time until its exit code was known, and its
     /// phases.
     pub(crate) async fn run(&self, script: &str, mount: Option<Mount>) -> Result<(Duration, Timings)> {
+        let ran = self.execute(script, mount).await?;
+        self.await_cleaning().await?;
+        Ok(ran)
+    }
+
+    /// Runs `true`, without waiting for the removal; returns the time until its exit code was known.
+    pub(crate) async fn run_true(&self) -> Result<Duration> {
+        Ok(self.execute("true", None).await?.0)
+    }
+
+    async fn execute(&self, script: &str, mount: Option<Mount>) -> Result<(Duration, Timings)> {
+        let begin = Instant::now();
+        let command = self.command(script, mount)?;
+        let result = command.execute(Input::Empty).await.context("failed to execute the command")?;
+        let wall = begin.elapsed();
+        if result.exit_code != 0 {
+            bail!("`{script}` ended with {}", result.exit_code);
+        }
+        Ok((wall, result.timings))
+    }
+
+    fn command(&self, script: &str, mount: Option<Mount>) -> Result<Command> {
         let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("failed to read the policy")?;
         let mut spec = CommandSpec::new("bench", self.image.clone(), program(script))
             .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)));
         if let Some(mount) = mount {
             spec = spec.mount(mount);
         }
-        let begin = Instant::now();
-        let command = self.sandbox.create_command(spec).context("failed to create the command")?;
-        let result = command.execute(Input::Empty).await.context("failed to execute the command")?;
-        let wall = begin.elapsed();
-        if result.exit_code != 0 {
-            bail!("`{script}` ended with {}", result.exit_code);
-        }
+        self.sandbox.create_command(spec).context("failed to create the command")
+    }
+
+    /// By how much `available` decreases while `count` commands idle.
+    pub(crate) async fn idle(&self, count: u32, available: impl Fn() -> Result<f64>) -> Result<f64> {
+        let before = available()?;
+        let commands =
+            (0..count).map(|_| self.command("exec sleep 600", None)).collect::<Result<Vec<_>>>()?;
+        let all = try_join_all(commands.iter().map(async |command| command.execute(Input::Empty).await));
+        let measured = async {
+            // Each has a proxy.
+            let running = vec!["running".to_owned(); commands.len() * 2];
+            let ready = self.await_states(|states| states == running).await;
+            let after = available();
+            join_all(commands.iter().map(Command::stop)).await;
+            ready?;
+            Ok(before - after?)
+        };
+        let (ended, measured) = tokio::join!(all, measured);
+        ended.context("failed to execute the commands")?;
         self.await_cleaning().await?;
-        Ok((wall, result.timings))
+        measured
+    }
+
+    /// Runs `true` with a proxy that was started ahead; returns the time until its exit code was known.
+    pub(crate) async fn run_warm(&self) -> Result<Duration> {
+        self.sandbox.warm(1).await.context("failed to start a proxy ahead")?;
+        self.await_states(|states| states == ["running"]).await?;
+        Ok(self.run("true", None).await?.0)
     }
 
     /// The durations of `true` in the running container of an executor, `rounds` times.
@@ -84,17 +127,23 @@ impl Library {
 
     /// The library removes executions in the background, which must not overlap with the next
     /// measurement.
-    async fn await_cleaning(&self) -> Result<()> {
+    pub(crate) async fn await_cleaning(&self) -> Result<()> {
+        self.await_states(<[String]>::is_empty).await
+    }
+
+    /// Waits until the states of all containers are `expected`.
+    async fn await_states(&self, expected: impl Fn(&[String]) -> bool) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let inventory = self.sandbox.inventory().await.context("failed to list the resources")?;
-            let mut objects = inventory.instances.iter().flat_map(|instance| &instance.objects);
-            if !objects.any(|object| object.kind == ObjectKind::Container) {
+            let objects = inventory.instances.into_iter().flat_map(|instance| instance.objects);
+            let containers = objects.filter(|object| object.kind == ObjectKind::Container);
+            if expected(&containers.map(|object| object.state).collect::<Vec<_>>()) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        bail!("containers of an execution are still there after {} s", TIMEOUT.as_secs())
+        bail!("the containers are not as expected after {} s", TIMEOUT.as_secs())
     }
 
     pub(crate) async fn shutdown(self) -> Result<()> {
