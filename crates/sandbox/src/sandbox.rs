@@ -111,17 +111,17 @@ impl Sandbox {
 
     /// Starts proxies until `count` of them wait for a task, and returns without waiting for them.
     /// Each shortens the start of one task, command or executor by most of the time that its proxy
-    /// takes, and holds a container, a network and a few MiB until then, at the latest until
-    /// [`shutdown`](Self::shutdown). It knows nothing of its task and reaches nothing before it has
-    /// one, and never serves two.
+    /// takes. It never serves two; until it has its task, it knows nothing of one and reaches nothing.
+    /// Until its task has ended, at the latest until [`shutdown`](Self::shutdown), it holds a
+    /// container, a network and a few MiB. Do not call this during a shutdown, or after it.
     ///
     /// [Runs](Self::runs), builds and tasks with services of the host do not use them, nor does a
     /// sandbox [with a launcher](Self::with_launcher).
     ///
     /// # Errors
     ///
-    /// As [`prepare`](Self::prepare). A proxy that fails to start is logged, and its task starts
-    /// another.
+    /// As [`prepare`](Self::prepare). A proxy that fails to start counts as waiting until a task was
+    /// to get it, which then starts another; the failure is logged.
     pub async fn warm(&self, count: usize) -> Result<(), SandboxError> {
         if self.shared.launcher().is_none() {
             Box::pin(self.shared.egress()).await?.warm(count);

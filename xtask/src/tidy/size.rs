@@ -27,7 +27,7 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/podman", 2_800),
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
-    ("crates/sandbox", 16_250),
+    ("crates/sandbox", 16_300),
     ("crates/sandbox-cli", 20_700),
     ("crates/session", 1_300),
     ("crates/ssh", 900),

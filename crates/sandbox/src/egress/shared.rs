@@ -11,7 +11,7 @@ use sandbox_proxy_protocol::{
     LONGEST_DOWN_MS, Limits, PROTOCOL_VERSION, Reach, ReplacementMap, StartConfig, Upstream,
 };
 use time::OffsetDateTime;
-use tokio::task::{JoinHandle, spawn};
+use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
 use crate::config::{SandboxConfig, UpstreamConfig};
@@ -28,12 +28,14 @@ use super::blocking::blocking;
 use super::link::Link;
 use super::proxy::{self, Channel, ChannelHandle, ProxyPlacement};
 use super::relay::{GateAccess, HostPaths, Relay};
-use super::spare::{Spare, Spares};
+use super::spare::{Spare, Spares, Starting};
 use super::trust::{TrustFiles, TrustStore};
 use super::{
     EgressResources, PendingEgress, ProxyError, RunningProxy, network, questions, resolver, shared_cleanup,
 };
 
+/// Spares that are made at once: the engine creates one network at a time.
+const MADE_AT_ONCE: usize = 4;
 /// How long a proxy serves without a notification of its owner, which comes every two seconds.
 const OWNER_TIMEOUT_MS: u64 = 15_000;
 
@@ -56,6 +58,8 @@ struct Inner {
     upstream: Upstream,
     host: HostPaths,
     labels: Labels,
+    /// The turns to make spares.
+    turns: Arc<Semaphore>,
 }
 
 impl Egress {
@@ -89,7 +93,8 @@ impl Egress {
         let trust = TrustStore::new(&shared_cleanup::trust_folder(config), &root);
         let host =
             HostPaths { state_dir: config.state_dir.clone(), engine: config.engine.socket().to_owned() };
-        let inner = Inner { engine: engine.clone(), root, trust, image, upstream, host, labels };
+        let turns = Arc::new(Semaphore::new(MADE_AT_ONCE));
+        let inner = Inner { engine: engine.clone(), root, trust, image, upstream, host, labels, turns };
         Ok(Self { inner: Arc::new(inner), in_use: Mutex::new(Some(lock)), spares: Spares::default() })
     }
 
@@ -110,8 +115,8 @@ impl Egress {
     }
 
     /// Creates the network of the execution `id` and returns how to attach to it; the proxy starts
-    /// when its future is polled. With a `spare`, both exist. `image_id` is the image of the task,
-    /// whose tools are made to trust the proxy.
+    /// when its future is polled. A `spare` provides both; its proxy may still be starting.
+    /// `image_id` is the image of the task, whose tools are made to trust the proxy.
     pub(crate) async fn open(
         &self,
         id: &ObjectId,
@@ -163,7 +168,7 @@ impl Egress {
             (Ok(link), Ok(trust), Ok(relay)) => (link, trust, relay),
             (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
                 if let Some(starting) = spare {
-                    drop(starting.await);
+                    let _ = starting.started().await;
                 }
                 discard(&resources).await;
                 return Err(error);
@@ -195,11 +200,23 @@ impl Egress {
 impl Inner {
     /// Creates the network of a spare, and begins to start its proxy.
     async fn make_spare(self: Arc<Self>) -> Result<Spare, ProxyError> {
+        // Nothing closes the semaphore.
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| ProxyError::ProxyGone)?;
         let resources = EgressResources::named(&self.engine, self.labels.owner(), &ObjectId::random("spare"));
-        let link = Link::create(&resources, &self.labels).await?;
+        let link = match Link::create(&resources, &self.labels).await {
+            Ok(link) => link,
+            Err(error) => {
+                discard(&resources).await;
+                return Err(error);
+            }
+        };
         let of_task = link.clone();
-        let proxy = async move { self.start_proxy(&link, None, &self.labels).await };
-        Ok(Spare { link: of_task, proxy: spawn(proxy.in_current_span()) })
+        let start = async move {
+            let started = self.start_proxy(&link, None, &self.labels).await;
+            drop(turn);
+            started
+        };
+        Ok(Spare { link: of_task, proxy: Starting::new(start) })
     }
 
     /// Starts a proxy at one end of `link`, which waits for its configuration.
@@ -262,7 +279,7 @@ struct Start {
     relay: Option<Relay>,
     log: LogSink,
     /// The proxy of a spare.
-    spare: Option<JoinHandle<Result<Running, ProxyError>>>,
+    spare: Option<Starting>,
 }
 
 impl Start {
@@ -309,15 +326,10 @@ impl Start {
         Ok((channel.run(Some(self.log)), handle, self.relay))
     }
 
-    /// A proxy that does not serve, since it ended while it waited, is removed.
-    async fn configure_spare(
-        &self,
-        proxy: JoinHandle<Result<Running, ProxyError>>,
-    ) -> Result<Option<(Channel, Handle)>, ProxyError> {
-        let configured = async {
-            let waiting = proxy.await.map_err(|_panic| ProxyError::ProxyGone)??;
-            self.configure(waiting).await
-        };
+    /// Configures the proxy of a spare. `None` if it does not serve, for whatever reason: it is
+    /// removed, and another must be started on the same network.
+    async fn configure_spare(&self, proxy: Starting) -> Result<Option<(Channel, Handle)>, ProxyError> {
+        let configured = async { self.configure(proxy.started().await?).await };
         match configured.await {
             Ok(configured) => Ok(Some(configured)),
             Err(error) => {

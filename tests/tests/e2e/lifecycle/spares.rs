@@ -11,7 +11,7 @@ use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::{DEADLINE, assert_held};
 use futures_util::future::join_all;
 use sandbox::runs::{LifecycleHooks, RunName, RunSpec};
-use sandbox::{HostService, Network, NetworkSandboxConfig, Sandbox};
+use sandbox::{HostService, Mount, Network, NetworkSandboxConfig, Sandbox};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -36,12 +36,16 @@ async fn warm(prefix: &str, count: usize) -> (Fixture, TempDir, Vec<String>) {
 async fn until(prefix: &str, expected: impl Fn(&[String]) -> bool) -> Vec<String> {
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let names = engine::containers(prefix).await;
-        let mut states = Vec::new();
-        for name in &names {
-            let facts = engine::json("GET", &format!("/containers/{name}/json"), None).await;
-            let state = facts.pointer("/State/Status").and_then(Value::as_str).unwrap_or_default();
-            states.push(state.to_owned());
+        let (mut names, mut states) = (Vec::new(), Vec::new());
+        for name in engine::containers(prefix).await {
+            let (code, facts) = engine::call("GET", &format!("/containers/{name}/json"), None).await;
+            // It may have been removed meanwhile.
+            if code != 404 {
+                let facts: Value = serde_json::from_slice(&facts).expect("JSON");
+                let state = facts.pointer("/State/Status").and_then(Value::as_str);
+                states.push(state.expect("a state").to_owned());
+                names.push(name);
+            }
         }
         if expected(&states) {
             return names;
@@ -59,7 +63,7 @@ async fn address(proxy: &str) -> Ipv4Addr {
     of_task.1.get("IPAddress").and_then(Value::as_str).expect("an address").parse().expect("an address")
 }
 
-/// Requests both hosts; reports the address of the proxy, and the hosts that answered.
+/// Prints the address of the proxy, requests the three hosts, and prints those that answered.
 const REQUESTS: &str = "grep -oE '[0-9.]+$' /etc/resolv.conf; \
      for host in one two three; do curl -sf -o /dev/null https://$host.spare.test/ && echo $host; done; true";
 
@@ -67,23 +71,30 @@ const REQUESTS: &str = "grep -oE '[0-9.]+$' /etc/resolv.conf; \
 async fn proxy_started_ahead_serves_one_task_with_its_policy() {
     let prefix = "e2e-spare";
     let (fixture, _state, ahead) = warm(prefix, 2).await;
-    let ahead: BTreeSet<Ipv4Addr> =
+    let addresses: BTreeSet<Ipv4Addr> =
         join_all(ahead.iter().map(|name| address(name))).await.into_iter().collect();
-    // One more than there are proxies.
-    let hosts = ["one", "two", "three"];
-    let run = async |host: &str| {
-        let ran = fixture.run(&format!("domains: [{host}.spare.test]"), REQUESTS).await;
+    let together = fixture.folder().join("together");
+    std::fs::create_dir(&together).expect("a folder");
+    // One more than there are proxies. None ends before all have begun, so no address is used twice.
+    let run = async |host: &str, others: usize| {
+        let wait = format!(
+            "touch /together/{host}; until [ $(ls /together | wc -l) -ge {others} ]; do sleep 0.1; done"
+        );
+        let policy = format!("domains: [{host}.spare.test]");
+        let task = fixture.command(&policy, &["bash", "-c", &format!("{wait}; {REQUESTS}")]);
+        let ran = fixture.run_spec(task.mount(Mount::read_write(&together, "/together"))).await;
         let (proxy, answered) = ran.stdout.split_once('\n').expect("an address, and answers");
         assert_held!(answered.trim() == host, "only its own policy holds: {ran:?}");
         proxy.parse::<Ipv4Addr>().expect("an address")
     };
-    let used: BTreeSet<Ipv4Addr> = join_all(hosts.map(run)).await.into_iter().collect();
+    let used = join_all(["one", "two", "three"].map(|host| run(host, 3))).await;
+    let used: BTreeSet<Ipv4Addr> = used.into_iter().collect();
     assert_held!(used.len() == 3, "two tasks had one proxy: {used:?}");
-    assert!(used.is_superset(&ahead), "those that were started ahead are used: {ahead:?} {used:?}");
+    assert!(used.is_superset(&addresses), "those that were started ahead are used: {addresses:?} {used:?}");
 
-    // They are not used again.
-    let later = run("two").await;
-    assert_held!(!ahead.contains(&later), "{later} served before: {ahead:?}");
+    // They end with their task.
+    until(prefix, <[String]>::is_empty).await;
+    run("two", 1).await;
     fixture.close().await;
     assert_eq!(engine::containers(prefix).await, Vec::<String>::new());
     assert_eq!(engine::networks(prefix).await, Vec::<String>::new());
