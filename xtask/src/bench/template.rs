@@ -83,8 +83,8 @@ mod tests {
                 "at_once": [{"count": 8, "podman_ms": {"median": 500.0}, "without_network_ms": {"median": 250.0}, "sandboxed_ms": {"median": 400.0}}],
                 "in_flight": {
                     "count": 100,
-                    "bare": {"per_second": 10, "p50_ms": 900, "p99_ms": 1000, "memory_kib": 4096},
-                    "sandboxed": {"per_second": 5, "p50_ms": 1800, "p99_ms": 2500, "memory_kib": 10240},
+                    "bare": {"per_second": 10, "p50_ms": 900, "p99_ms": 1000},
+                    "sandboxed": {"per_second": 5, "p50_ms": 1800, "p99_ms": 2500},
                 },
                 "bare_exec_ms": {"median": 50.0}, "executor_ms": {"median": 2.0},
                 "bare_processor_ms": {"median": 200.0}, "command_processor_ms": {"median": 500.0}, "library_ms": {"median": 120.0}, "library_warm_ms": {"median": 88.0},

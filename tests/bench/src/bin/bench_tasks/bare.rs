@@ -57,30 +57,6 @@ impl BareEngine {
         measured
     }
 
-    /// By how much `available` decreases while `count` containers idle.
-    pub(crate) async fn idle(
-        &self,
-        image: &str,
-        count: u32,
-        available: impl Fn() -> Result<f64>,
-    ) -> Result<f64> {
-        let before = available()?;
-        let mut idle = Vec::new();
-        let measured = async {
-            for _ in 0..count {
-                let id = self.create(image, "cat").await?;
-                idle.push(id.clone());
-                self.call("POST", &format!("/containers/{id}/start"), None).await?;
-            }
-            Ok(before - available()?)
-        };
-        let measured = measured.await;
-        for id in &idle {
-            self.remove(id).await?;
-        }
-        measured
-    }
-
     async fn exec(&self, container: &str) -> Result<()> {
         let specification = json!({"Cmd": ["true"], "AttachStdout": true, "AttachStderr": true});
         let path = format!("/containers/{container}/exec");

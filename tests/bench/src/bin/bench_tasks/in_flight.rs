@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use benchmarks::Sample;
 use futures_util::future::try_join_all;
 
@@ -14,15 +14,12 @@ use super::sandboxed::Library;
 /// How many `true` run at once.
 const COUNT: u32 = 100;
 const ROUNDS: u32 = 3;
-/// How many idle ones the memory is measured with.
-const IDLE: u32 = 20;
 
 #[derive(Default)]
 struct Side {
     per_second: Sample,
     p50: Sample,
     p99: Sample,
-    memory_kib: f64,
 }
 
 impl Side {
@@ -38,7 +35,6 @@ impl Side {
             per_second: self.per_second.median(),
             p50_ms: self.p50.median(),
             p99_ms: self.p99.median(),
-            memory_kib: self.memory_kib,
         }
     }
 }
@@ -57,15 +53,5 @@ pub(crate) async fn measure(args: &Args, library: &Library) -> Result<InFlight> 
         let wall = begin.elapsed();
         sandboxed.push(wall, &each.iter().map(|wall| wall.as_secs_f64() * 1e3).collect());
     }
-    bare.memory_kib = engine.idle(&args.image, IDLE, available_kib).await? / f64::from(IDLE);
-    sandboxed.memory_kib = library.idle(IDLE, available_kib).await? / f64::from(IDLE);
     Ok(InFlight { count: COUNT, bare: bare.report(), sandboxed: sandboxed.report() })
-}
-
-/// Memory that programs could get.
-fn available_kib() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/meminfo").context("failed to read /proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let number = line.and_then(|line| line.split_whitespace().next()).context("no MemAvailable")?;
-    number.parse().context("MemAvailable is not a number")
 }

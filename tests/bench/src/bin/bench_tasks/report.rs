@@ -80,8 +80,6 @@ pub(crate) struct InFlightSide {
     /// To the exit code.
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
-    /// Memory that each takes from the machine while it idles.
-    pub(crate) memory_kib: f64,
 }
 
 /// A shell on a terminal.

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
-use futures_util::future::{join_all, try_join_all};
 use sandbox::diagnostics::ObjectKind;
 use sandbox::executor::{ExecOptions, ExecutorConfig};
 use sandbox::{
-    Command, CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, Sandbox,
-    SandboxConfig, Timings,
+    CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, Sandbox, SandboxConfig,
+    Timings,
 };
 
 use super::Args;
@@ -56,45 +55,20 @@ impl Library {
     }
 
     async fn execute(&self, script: &str, mount: Option<Mount>) -> Result<(Duration, Timings)> {
-        let begin = Instant::now();
-        let command = self.command(script, mount)?;
-        let result = command.execute(Input::Empty).await.context("failed to execute the command")?;
-        let wall = begin.elapsed();
-        if result.exit_code != 0 {
-            bail!("`{script}` ended with {}", result.exit_code);
-        }
-        Ok((wall, result.timings))
-    }
-
-    fn command(&self, script: &str, mount: Option<Mount>) -> Result<Command> {
         let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("failed to read the policy")?;
         let mut spec = CommandSpec::new("bench", self.image.clone(), program(script))
             .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)));
         if let Some(mount) = mount {
             spec = spec.mount(mount);
         }
-        self.sandbox.create_command(spec).context("failed to create the command")
-    }
-
-    /// By how much `available` decreases while `count` commands idle.
-    pub(crate) async fn idle(&self, count: u32, available: impl Fn() -> Result<f64>) -> Result<f64> {
-        let before = available()?;
-        let commands =
-            (0..count).map(|_| self.command("exec sleep 600", None)).collect::<Result<Vec<_>>>()?;
-        let all = try_join_all(commands.iter().map(async |command| command.execute(Input::Empty).await));
-        let measured = async {
-            // Each has a proxy.
-            let running = vec!["running".to_owned(); commands.len() * 2];
-            let ready = self.await_states(|states| states == running).await;
-            let after = available();
-            join_all(commands.iter().map(Command::stop)).await;
-            ready?;
-            Ok(before - after?)
-        };
-        let (ended, measured) = tokio::join!(all, measured);
-        ended.context("failed to execute the commands")?;
-        self.await_cleaning().await?;
-        measured
+        let begin = Instant::now();
+        let command = self.sandbox.create_command(spec).context("failed to create the command")?;
+        let result = command.execute(Input::Empty).await.context("failed to execute the command")?;
+        let wall = begin.elapsed();
+        if result.exit_code != 0 {
+            bail!("`{script}` ended with {}", result.exit_code);
+        }
+        Ok((wall, result.timings))
     }
 
     /// Runs `true` with a proxy that was started ahead; returns the time until its exit code was known.
