@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
@@ -14,6 +16,8 @@ use sandbox::runs::{LifecycleHooks, RunName, RunSpec};
 use sandbox::{HostService, Mount, Network, NetworkSandboxConfig, Sandbox};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
 
 /// A sandbox with a prefix of its own, and its state folder.
 async fn fixture(prefix: &str) -> (Fixture, TempDir) {
@@ -39,8 +43,8 @@ async fn until(prefix: &str, expected: impl Fn(&[String]) -> bool) -> Vec<String
         let (mut names, mut states) = (Vec::new(), Vec::new());
         for name in engine::containers(prefix).await {
             let (code, facts) = engine::call("GET", &format!("/containers/{name}/json"), None).await;
-            // It may have been removed meanwhile.
-            if code != 404 {
+            // It may have been removed meanwhile, or be about to be: podman then answers with an error.
+            if code == 200 {
                 let facts: Value = serde_json::from_slice(&facts).expect("JSON");
                 let state = facts.pointer("/State/Status").and_then(Value::as_str);
                 states.push(state.expect("a state").to_owned());
@@ -67,6 +71,19 @@ async fn address(proxy: &str) -> Ipv4Addr {
 const REQUESTS: &str = "grep -oE '[0-9.]+$' /etc/resolv.conf; \
      for host in one two three; do curl -sf -o /dev/null https://$host.spare.test/ && echo $host; done; true";
 
+/// Runs a task that may request `host` only; it ends when `others` have begun in the folder `together`,
+/// so none of them can have the address of another. Returns the address of its proxy.
+async fn use_proxy(fixture: &Fixture, together: &Path, host: &str, others: usize) -> Ipv4Addr {
+    let wait =
+        format!("touch /together/{host}; until [ $(ls /together | wc -l) -ge {others} ]; do sleep 0.1; done");
+    let policy = format!("domains: [{host}.spare.test]");
+    let task = fixture.command(&policy, &["bash", "-c", &format!("{wait}; {REQUESTS}")]);
+    let ran = fixture.run_spec(task.mount(Mount::read_write(together, "/together"))).await;
+    let (proxy, answered) = ran.stdout.split_once('\n').expect("an address, and answers");
+    assert_held!(answered.trim() == host, "only its own policy holds: {ran:?}");
+    proxy.parse().expect("an address")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn proxy_started_ahead_serves_one_task_with_its_policy() {
     let prefix = "e2e-spare";
@@ -75,18 +92,8 @@ async fn proxy_started_ahead_serves_one_task_with_its_policy() {
         join_all(ahead.iter().map(|name| address(name))).await.into_iter().collect();
     let together = fixture.folder().join("together");
     std::fs::create_dir(&together).expect("a folder");
-    // One more than there are proxies. None ends before all have begun, so no address is used twice.
-    let run = async |host: &str, others: usize| {
-        let wait = format!(
-            "touch /together/{host}; until [ $(ls /together | wc -l) -ge {others} ]; do sleep 0.1; done"
-        );
-        let policy = format!("domains: [{host}.spare.test]");
-        let task = fixture.command(&policy, &["bash", "-c", &format!("{wait}; {REQUESTS}")]);
-        let ran = fixture.run_spec(task.mount(Mount::read_write(&together, "/together"))).await;
-        let (proxy, answered) = ran.stdout.split_once('\n').expect("an address, and answers");
-        assert_held!(answered.trim() == host, "only its own policy holds: {ran:?}");
-        proxy.parse::<Ipv4Addr>().expect("an address")
-    };
+    // One more than there are proxies.
+    let run = async |host: &str, others: usize| use_proxy(&fixture, &together, host, others).await;
     let used = join_all(["one", "two", "three"].map(|host| run(host, 3))).await;
     let used: BTreeSet<Ipv4Addr> = used.into_iter().collect();
     assert_held!(used.len() == 3, "two tasks had one proxy: {used:?}");
@@ -171,4 +178,77 @@ async fn run_and_task_with_a_service_leave_a_proxy_that_was_started_ahead() {
     fixture.run("domains: []", "true").await;
     until(prefix, <[String]>::is_empty).await;
     fixture.close().await;
+}
+
+/// A variable with the folder of [`own_proxies`].
+const OWNER_FOLDER: &str = "SPARE_OWNER_FOLDER";
+const KILLED_PREFIX: &str = "e2e-spare-owner";
+/// Its line for each pair of tasks.
+const PAIR: &str = "each task had its own proxy";
+
+/// Starts proxies ahead and uses them, until the process is killed.
+async fn own_proxies(folder: &Path) {
+    let mut config = fixture::config(&folder.join("state"));
+    KILLED_PREFIX.clone_into(&mut config.prefix);
+    let fixture = Fixture::with(config).await;
+    for pair in 0.. {
+        fixture.sandbox.warm(2).await.expect("the engine works");
+        let together = folder.join(format!("{}-{pair}", fixture.sandbox.instance_id()));
+        std::fs::create_dir(&together).expect("a folder");
+        let used = join_all(["one", "two"].map(|host| use_proxy(&fixture, &together, host, 2))).await;
+        assert_held!(used[0] != used[1], "two tasks had one proxy: {used:?}");
+        writeln!(std::io::stdout(), "{PAIR}").expect("a reader");
+    }
+}
+
+/// `SPARE_KILLS` is the number of kills. The killed process is this test too.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_owner_of_proxies_started_ahead_leaves_nothing_after_the_next_start() {
+    if let Some(folder) = std::env::var_os(OWNER_FOLDER) {
+        return own_proxies(Path::new(&folder)).await;
+    }
+    let itself =
+        "lifecycle::spares::killed_owner_of_proxies_started_ahead_leaves_nothing_after_the_next_start";
+    let kills = std::env::var("SPARE_KILLS").map_or(4, |kills| kills.parse().expect("a number"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = fixture::config(&folder.path().join("state"));
+    KILLED_PREFIX.clone_into(&mut config.prefix);
+    let mut pairs = 0;
+    for kill in 0..kills {
+        let mut owner = Command::new("/proc/self/exe")
+            .args(["--exact", "--nocapture", itself])
+            .env(OWNER_FOLDER, folder.path())
+            // For what it leaves there.
+            .env("TMPDIR", folder.path())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("it starts");
+        // The first ones live until they have served tasks.
+        let mut lines = BufReader::new(owner.stdout.take().expect("a pipe")).lines();
+        if kill < 2 {
+            while !lines.next_line().await.expect("text").expect("a pair of tasks").ends_with(PAIR) {}
+        }
+        // tidy: sleep: the moment of the kill.
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..2500))).await;
+        assert!(owner.try_wait().expect("a child").is_none(), "it runs until it is killed");
+        owner.kill().await.expect("a child");
+        while let Some(line) = lines.next_line().await.expect("text") {
+            pairs += u32::from(line.ends_with(PAIR));
+        }
+
+        // What the killed process asked the engine for may appear after a start.
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let next = Sandbox::start(config.clone()).await.expect("it starts");
+            next.shutdown().await.expect("a good shutdown");
+            let left =
+                [engine::containers(KILLED_PREFIX).await, engine::networks(KILLED_PREFIX).await].concat();
+            if left.is_empty() {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{left:?}");
+        }
+    }
+    eprintln!("{kills} kills, {pairs} pairs of tasks beyond the first");
 }
