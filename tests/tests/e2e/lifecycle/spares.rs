@@ -195,8 +195,9 @@ async fn own_proxies(folder: &Path) {
         fixture.sandbox.warm(2).await.expect("the engine works");
         let together = folder.join(format!("{}-{pair}", fixture.sandbox.instance_id()));
         std::fs::create_dir(&together).expect("a folder");
-        let used = join_all(["one", "two"].map(|host| use_proxy(&fixture, &together, host, 2))).await;
-        assert_held!(used[0] != used[1], "two tasks had one proxy: {used:?}");
+        let run = |host| use_proxy(&fixture, &together, host, 2);
+        let (one, two) = tokio::join!(run("one"), run("two"));
+        assert_held!(one != two, "two tasks had one proxy: {one}");
         writeln!(std::io::stdout(), "{PAIR}").expect("a reader");
     }
 }

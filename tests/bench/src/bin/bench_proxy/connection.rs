@@ -7,6 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use futures_util::stream;
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName, HeaderValue};
+
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -21,6 +23,9 @@ use tokio_rustls::TlsConnector;
 
 use super::process::HOST;
 
+/// The number of headers of a small request, besides the host.
+const HEADERS: u32 = 20;
+
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The HTTP version that a client requests.
@@ -30,25 +35,38 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// A client's target and the roots that it trusts.
+/// A client's target, the roots that it trusts, and the headers of its small requests.
 #[derive(Clone)]
 pub(crate) struct Destination {
     address: SocketAddr,
     roots: Arc<RootCertStore>,
+    headers: Arc<[(HeaderName, HeaderValue)]>,
 }
 
 impl Destination {
-    pub(crate) fn new(address: Ipv4Addr, roots_pem: &str) -> Result<Self> {
+    /// Small requests have 20 headers, as a client of an API sends them; one of them is `token`.
+    pub(crate) fn new(address: Ipv4Addr, roots_pem: &str, token: &str) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(roots_pem.as_bytes()) {
             roots.add(certificate.context("failed to read a root")?).context("failed to trust a root")?;
         }
-        Ok(Self { address: (address, 443).into(), roots: Arc::new(roots) })
+        let token = HeaderValue::from_str(&format!("Bearer {token}")).context("no header")?;
+        let others = (1..HEADERS).map(|number| {
+            let name = HeaderName::from_bytes(format!("x-client-header-{number}").as_bytes());
+            Ok((name.context("no header")?, HeaderValue::from_static("a value as long as most of them are")))
+        });
+        let headers = others.chain([Ok((AUTHORIZATION, token))]).collect::<Result<_>>()?;
+        Ok(Self { address: (address, 443).into(), roots: Arc::new(roots), headers })
     }
 }
 
 /// An open connection. Clones share it where the protocol can.
-pub(crate) enum Connection {
+pub(crate) struct Connection {
+    sender: Sender,
+    headers: Arc<[(HeaderName, HeaderValue)]>,
+}
+
+enum Sender {
     Http1(http1::SendRequest<Body>),
     Http2(http2::SendRequest<Body>),
 }
@@ -65,32 +83,36 @@ impl Connection {
             .await
             .with_context(|| format!("no TLS with {}", to.address))?;
         let io = TokioIo::new(tls);
-        Ok(match protocol {
+        let sender = match protocol {
             Protocol::Http1 => {
                 let (sender, connection) = http1::handshake(io).await.context("no HTTP/1.1")?;
                 tokio::spawn(connection);
-                Self::Http1(sender)
+                Sender::Http1(sender)
             }
             Protocol::Http2 => {
                 let (sender, connection) =
                     http2::handshake(TokioExecutor::new(), io).await.context("no HTTP/2")?;
                 tokio::spawn(connection);
-                Self::Http2(sender)
+                Sender::Http2(sender)
             }
-        })
+        };
+        Ok(Self { sender, headers: Arc::clone(&to.headers) })
     }
 
     /// Another handle of the same connection; HTTP/2 only.
     pub(crate) fn share(&self) -> Option<Self> {
-        match self {
-            Self::Http1(_) => None,
-            Self::Http2(sender) => Some(Self::Http2(sender.clone())),
+        match &self.sender {
+            Sender::Http1(_) => None,
+            Sender::Http2(sender) => {
+                Some(Self { sender: Sender::Http2(sender.clone()), headers: Arc::clone(&self.headers) })
+            }
         }
     }
 
     /// Requests one small response.
     pub(crate) async fn small(&mut self) -> Result<()> {
-        let response = self.send(Method::GET, "/", Empty::new().boxed_unsync()).await?;
+        let headers = Arc::clone(&self.headers);
+        let response = self.send_with(Method::GET, "/", &headers, Empty::new().boxed_unsync()).await?;
         response.into_body().collect().await.context("the response was cut off")?;
         Ok(())
     }
@@ -120,37 +142,37 @@ impl Connection {
     /// Sends `upload` whole.
     pub(crate) async fn send_upload(&mut self, upload: Upload) -> Result<()> {
         let length = upload.length();
-        let headers = upload.headers.clone();
-        let response = self.send_with(Method::PUT, "/sink", &headers, Some(length), upload.body()).await?;
+        let named = |(name, value): &(&'static str, String)| {
+            Ok((HeaderName::from_static(name), HeaderValue::from_str(value).context("no header")?))
+        };
+        let mut headers = upload.headers.iter().map(named).collect::<Result<Vec<_>>>()?;
+        headers.push((CONTENT_LENGTH, length.into()));
+        let response = self.send_with(Method::PUT, "/sink", &headers, upload.body()).await?;
         received(response, length).await
     }
 
     async fn send(&mut self, method: Method, path: &str, body: Body) -> Result<Response<Incoming>> {
-        self.send_with(method, path, &[], None, body).await
+        self.send_with(method, path, &[], body).await
     }
 
     async fn send_with(
         &mut self,
         method: Method,
         path: &str,
-        headers: &[(&'static str, String)],
-        length: Option<u64>,
+        headers: &[(HeaderName, HeaderValue)],
         body: Body,
     ) -> Result<Response<Incoming>> {
         let mut request = Request::builder().method(method);
         for (name, value) in headers {
-            request = request.header(*name, value);
+            request = request.header(name, value);
         }
-        if let Some(length) = length {
-            request = request.header("content-length", length);
-        }
-        let response = match self {
-            Self::Http1(sender) => {
+        let response = match &mut self.sender {
+            Sender::Http1(sender) => {
                 let request = request.uri(path).header("host", HOST).body(body).context("no request")?;
                 sender.ready().await.context("the connection ended")?;
                 sender.send_request(request).await
             }
-            Self::Http2(sender) => {
+            Sender::Http2(sender) => {
                 let request =
                     request.uri(format!("https://{HOST}{path}")).body(body).context("no request")?;
                 sender.ready().await.context("the connection ended")?;

@@ -20,6 +20,8 @@ use super::authority::Authorities;
 
 /// The host that all requests are for.
 pub(crate) const HOST: &str = "origin.bench";
+/// The number of hosts that the policy permits.
+const RULES: u32 = 50;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a start document.
@@ -36,7 +38,13 @@ pub(crate) struct Plan<'a> {
 
 impl Plan<'_> {
     fn start_line(&self) -> Result<String> {
-        let policy = if self.asks { String::new() } else { format!("domains: [{HOST}]") };
+        // The rules of a project with a few dozen hosts; the one that permits a request is the last.
+        let others = (1..RULES).map(|number| format!("registry-{number}.example.com, "));
+        let policy = if self.asks {
+            String::new()
+        } else {
+            format!("domains: [{}{HOST}]", others.collect::<String>())
+        };
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: Allowlist::from_yaml(&policy, "bench.yaml").context("failed to read the policy")?,
@@ -80,8 +88,8 @@ pub(crate) struct Memory {
 }
 
 impl Proxy {
-    /// Starts the proxy and waits until it serves. Its records are read and discarded: without a
-    /// reader it would refuse service.
+    /// Starts the proxy and waits until it serves. Its records are read, as the sandbox
+    /// reads them.
     #[expect(clippy::disallowed_methods, reason = "the proxy itself is measured, outside any container")]
     pub(crate) async fn start(plan: &Plan<'_>) -> Result<Self> {
         let line = plan.start_line()?;
@@ -104,11 +112,7 @@ impl Proxy {
             other => bail!("the proxy did not become ready: {other:?}"),
         }
         let (asked, questions) = mpsc::unbounded_channel();
-        if plan.asks {
-            tokio::spawn(read_questions(stdout, asked));
-        } else {
-            tokio::spawn(async move { tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await });
-        }
+        tokio::spawn(read_records(stdout, asked));
         Ok(Self { child, stdin, questions, start })
     }
 
@@ -157,8 +161,8 @@ impl Proxy {
     }
 }
 
-/// Sends the number of each question, and discards all other records.
-async fn read_questions(mut stdout: BufReader<ChildStdout>, asked: mpsc::UnboundedSender<u64>) -> Result<()> {
+/// Sends the number of each question.
+async fn read_records(mut stdout: BufReader<ChildStdout>, asked: mpsc::UnboundedSender<u64>) -> Result<()> {
     let mut line = Vec::new();
     while stdout.read_until(b'\n', &mut line).await? > 0 {
         if let ProxyMessage::Record(Record { event: Event::Asked { question, .. }, .. }) = from_line(&line)? {

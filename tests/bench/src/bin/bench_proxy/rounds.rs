@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use allowlist::HostPattern;
+use anyhow::{Context, Result};
 use benchmarks::Sample;
-use sandbox::credentials::SecretReplacements;
+use sandbox::credentials::{
+    HeaderPattern, Injection, MaskedSecret, SecretReplacements, SecretValue, prepare_secrets,
+};
 
 use super::authority::Authorities;
 use super::connection::{Destination, Protocol};
 use super::load::{self, CONCURRENCY};
-use super::process::{Plan, Proxy};
+use super::process::{HOST, Plan, Proxy};
 use super::report::{Comparison, Report, Side};
 use super::signing;
 use super::{Args, answers};
@@ -48,13 +51,14 @@ const QUICK: Effort = Effort {
 pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Report> {
     let effort = if args.quick { QUICK } else { FULL };
     let authorities = Authorities::generate()?;
+    let (token, replacements) = token()?;
     let plan = Plan {
         program: &args.program,
         listen: args.listen,
         origin: args.origin,
         origin_roots_pem,
         authorities: &authorities,
-        replacements: SecretReplacements::default(),
+        replacements,
         asks: false,
     };
     let mut starts = Sample::default();
@@ -66,8 +70,8 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
     let proxy = Proxy::start(&plan).await?;
     let idle = proxy.memory()?;
     let sides = Sides {
-        direct: Destination::new(args.origin, origin_roots_pem)?,
-        proxied: Destination::new(args.listen, &authorities.root_pem)?,
+        direct: Destination::new(args.origin, origin_roots_pem, &token)?,
+        proxied: Destination::new(args.listen, &authorities.root_pem, &token)?,
     };
     let http1 = sides.compare(&proxy, Protocol::Http1, &effort).await?;
     let http2 = sides.compare(&proxy, Protocol::Http2, &effort).await?;
@@ -87,6 +91,18 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
         answer_ms,
         signing,
     })
+}
+
+/// The token of the client, and its replacement in the proxy. All answers are searched for the real one.
+fn token() -> Result<(String, SecretReplacements)> {
+    let scope = HostPattern::new(HOST).context("no pattern")?;
+    let value = SecretValue::new("sk-bench-4f6d1c0a9e8b7d6c5b4a39281706f5e4");
+    let header = HeaderPattern::new("authorization").context("no header")?;
+    let injection = Injection { scopes: vec![scope], headers: vec![header], ..Injection::default() };
+    let secret = MaskedSecret::new("TOKEN", value, injection);
+    let prepared = prepare_secrets(&[secret], &[]).context("failed to prepare the token")?;
+    let token = prepared.env_vars().get("TOKEN").context("no token")?.clone();
+    Ok((token, prepared.into_replacements()))
 }
 
 struct Sides {

@@ -31,7 +31,7 @@ pub(crate) struct Effort {
 pub(crate) async fn measure(plan: &Plan<'_>, effort: &Effort) -> Result<Signing> {
     let (key_id, replacements) = credential()?;
     let proxy = Proxy::start(&Plan { replacements, ..*plan }).await?;
-    let proxied = Destination::new(plan.listen, &plan.authorities.root_pem)?;
+    let proxied = Destination::new(plan.listen, &plan.authorities.root_pem, "")?;
     let (mut passed, mut signed) = (Sample::default(), Sample::default());
     for _ in 0..effort.rounds {
         passed.push(rate(&proxied, chunked(effort.transfer, None)).await?);
