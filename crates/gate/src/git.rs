@@ -91,9 +91,7 @@ pub(crate) fn clean() -> Command {
 fn clean_within(limits: Limits) -> Command {
     let mut git = base(limits.git());
     git.env_clear();
-    if let Some(path) = std::env::var_os("PATH") {
-        git.env("PATH", path);
-    }
+    search_outside_work_trees(&mut git);
     git.env("HOME", "/nonexistent").env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
     git.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
     // The repository was created by this user, or is not found.
@@ -123,8 +121,16 @@ pub(crate) fn of_user_in(path: &Path) -> Command {
     for name in LOCAL {
         git.env_remove(name);
     }
+    search_outside_work_trees(&mut git);
     git.env("LC_ALL", "C").env("GIT_NO_REPLACE_OBJECTS", "1").arg("--git-dir").arg(path);
     git
+}
+
+fn search_outside_work_trees(git: &mut Command) {
+    git.env_remove("PATH");
+    if let Some(path) = std::env::var_os("PATH").and_then(|path| sandbox_files::search_path(&path)) {
+        git.env("PATH", path);
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "this crate runs git; no engine is involved")]

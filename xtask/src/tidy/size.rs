@@ -33,7 +33,7 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_750),
-    (TESTS, 72_000),
+    (TESTS, 72_100),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -136,3 +136,26 @@ async fn program_in_a_hostile_repository_is_not_run_as_the_agent() {
     fs::rename(bin, &elsewhere).expect("our own folder");
     assert_ne!(first(&elsewhere.display().to_string()).code, Some(0), "the control");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn git_of_a_task_is_not_run_where_path_leads_to_it() {
+    let machine = Machine::new().await;
+    let (repository, marker) = (machine.path("repository"), machine.path("marker"));
+    let git = format!("#!/bin/sh\ntouch '{}'\nPATH=/usr/bin:/bin exec git \"$@\"\n", marker.display());
+    write(&repository.join("git"), &git);
+    let commits = |first: &Path, script: &str| {
+        let script = format!("{script}git -c user.name=a -c user.email=a commit -q --allow-empty -m new");
+        let mut run = machine.sandbox(&repository, &["run", "--", "sh", "-c", &script]);
+        let status = run.env("PATH", format!("{}:/usr/bin:/bin", first.display())).status();
+        assert!(status.expect("the sandbox command").success());
+    };
+    // As after `. .venv/bin/activate`.
+    let tools = repository.join(".venv/bin");
+    fs::create_dir_all(&tools).expect("a folder");
+    commits(&tools, "cp git .venv/bin/git; ");
+    assert!(tools.join("git").exists() && !marker.exists());
+    // The control: it is run where no task can write.
+    write(&machine.path("elsewhere/git"), &git);
+    commits(&machine.path("elsewhere"), "");
+    assert!(marker.exists(), "the control");
+}
