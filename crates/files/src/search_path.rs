@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 /// What marks the top of a work tree or of a project.
 const MARKS: [&str; 2] = [".git", ".sandbox"];
 
-/// The folders of `path`, the value of `PATH`, in which no task can have put a program: none of a work
-/// tree or project, such as `.venv/bin`, and none that depends on the working directory. Links are
-/// resolved, so they cannot be changed afterwards. `None` if there is none, with which the system's
-/// default folders are searched.
+/// The folders of `path`, the value of `PATH`, without those of a work tree or project (`.venv/bin`),
+/// where a task can have put a program, and those that depend on the working directory. Links are
+/// resolved, so they cannot be changed afterwards. `None` if no folder is left: the system then searches
+/// its default ones.
 #[must_use]
 pub fn search_path(path: &OsStr) -> Option<OsString> {
     let resolved = |entry: PathBuf| entry.is_absolute().then(|| entry.canonicalize().ok()).flatten();
