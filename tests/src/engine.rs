@@ -113,16 +113,16 @@ async fn networks_with(prefix: &str, role: impl Fn(Option<&str>) -> bool) -> Vec
     names(&list, "name")
 }
 
-/// The process id in `field` of the container state of the only task under `prefix`: `Pid` is the
-/// first process of the container, `ConmonPid` the engine's monitor.
+/// The process id in `field` of the container state of the only `role` (`task`, `proxy`) under
+/// `prefix`: `Pid` is the first process of the container, `ConmonPid` the engine's monitor.
 ///
 /// # Panics
 ///
-/// If there is no such task or process.
-pub async fn process_of_task(prefix: &str, field: &str) -> u32 {
+/// If there is no such container or process.
+pub async fn process(prefix: &str, role: &str, field: &str) -> u32 {
     let names = containers(prefix).await;
-    let task = names.iter().find(|name| name.contains("-task-")).expect("a task");
-    let facts = json("GET", &format!("/containers/{task}/json"), None).await;
+    let name = names.iter().find(|name| name.contains(&format!("-{role}-"))).expect("a container");
+    let facts = json("GET", &format!("/containers/{name}/json"), None).await;
     let pid = facts.pointer(&format!("/State/{field}")).and_then(Value::as_u64);
     pid.and_then(|pid| pid.try_into().ok()).filter(|pid| *pid > 0).expect("a process")
 }

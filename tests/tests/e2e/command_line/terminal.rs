@@ -407,7 +407,7 @@ async fn killed_program_or_monitor_leaves_the_terminal_usable() {
         terminal.shows("$ ");
         terminal.types("printf '\\033[?1049h'; echo ready-$((1 + 1))\n");
         terminal.shows("ready-2");
-        kill(engine::process_of_task(prefix, process).await);
+        kill(engine::process(prefix, "task", process).await);
         assert_eq!(terminal.ends(), Some(code), "{process}: {:?}", terminal.rest());
         for text in texts {
             terminal.shows(text);

@@ -202,7 +202,7 @@ async fn own_proxies(folder: &Path) {
     }
 }
 
-/// `SPARE_KILLS` is the number of kills. The killed process is this test too.
+/// `KILLS` is the number of kills. The killed process is this test too.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_owner_of_proxies_started_ahead_leaves_nothing_after_the_next_start() {
     if let Some(folder) = std::env::var_os(OWNER_FOLDER) {
@@ -210,7 +210,7 @@ async fn killed_owner_of_proxies_started_ahead_leaves_nothing_after_the_next_sta
     }
     let itself =
         "lifecycle::spares::killed_owner_of_proxies_started_ahead_leaves_nothing_after_the_next_start";
-    let kills = std::env::var("SPARE_KILLS").map_or(4, |kills| kills.parse().expect("a number"));
+    let kills = std::env::var("KILLS").map_or(4, |kills| kills.parse().expect("a number"));
     let folder = tempfile::tempdir().expect("a folder");
     let mut config = fixture::config(&folder.path().join("state"));
     KILLED_PREFIX.clone_into(&mut config.prefix);

@@ -33,7 +33,7 @@ async fn without_monitor(prefix: &str, project: &Project, arguments: &[&str]) ->
         assert!(Instant::now() < deadline, "the script does not start: {arguments:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    kill(engine::process_of_task(prefix, "ConmonPid").await);
+    kill(engine::process(prefix, "task", "ConmonPid").await);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output());
     let ended = tokio::time::timeout(Duration::from_mins(3), ended).await;
     ended.expect("it ends by itself").expect("a thread").expect("our own child").into()

@@ -1,9 +1,11 @@
 //! Permitted requests are recorded, regardless of the number of refusals and of the fate of the
 //! reader.
 
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use e2e_tests::engine;
 use e2e_tests::world::World;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -109,26 +111,80 @@ sleep 600";
     assert_nothing_left(prefix).await;
 }
 
+/// A script that requests `host` until there is a file `enough`, and writes the status of each
+/// response to `codes`. It gives each up after `limit` seconds, and then waits for `pause`.
+fn requests(host: &str, limit: f64, pause: f64) -> String {
+    format!(
+        "
+until [ -e enough ]; do
+  curl -s -o /dev/null -w '%{{http_code}}\\n' --max-time {limit} https://{host}/ >> codes
+  sleep {pause}
+done"
+    )
+}
+
+/// How many requests of [`requests`] were answered with `code`; `000` is no answer.
+fn answers(project: &Project, code: &str) -> usize {
+    let codes = std::fs::read_to_string(project.path().join("codes")).unwrap_or_default();
+    codes.lines().filter(|line| *line == code).count()
+}
+
+/// `KILLS` is the number of kills.
+#[tokio::test(flavor = "multi_thread")]
+async fn task_of_a_killed_sandbox_reaches_nothing() {
+    let prefix = "e2e-record-egress";
+    let host = "killed.test";
+    let project = Project::with_prefix(prefix);
+    project.write(".sandbox/network-allowlist.yaml", &format!("domains: [{host}]\n"));
+    let seen = || World::shared().seen(host).len();
+    let kills = std::env::var("KILLS").map_or(3, |kills| kills.parse().expect("a number"));
+    let mut late = 0;
+    for _ in 0..kills {
+        World::shared().forget(host);
+        project.write("codes", "");
+        let mut child = project
+            .sandbox(&["run", "--", "bash", "-c", &requests(host, 1.0, 0.0)])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the sandbox command");
+        until("the control: it reaches the host", || answers(&project, "200") > 0).await;
+        // tidy: sleep: the moment of the kill.
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..500))).await;
+        let proxy = PathBuf::from(format!("/proc/{}", engine::process(prefix, "proxy", "Pid").await));
+        assert!(proxy.exists(), "the control: the proxy is visible");
+        signal(Signal::KILL, &child);
+        child.wait().expect("our own child");
+        let before = seen();
+        until("the proxy ends", || !proxy.exists()).await;
+        let failed = answers(&project, "000");
+        until("the request in progress fails", || answers(&project, "000") > failed).await;
+        let reached = seen();
+        late += reached - before;
+        until("the task continues its requests", || answers(&project, "000") > failed + 2).await;
+        assert_eq!(seen(), reached, "no request passes without its proxy");
+        let next = project.run("true");
+        assert_eq!(next.code, Some(0), "{next:?}");
+        assert_eq!(seen(), reached, "nor until the next start");
+        assert_nothing_left(prefix).await;
+    }
+    eprintln!("{kills} kills, {late} requests arrived between a kill and the end of its proxy");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn task_of_a_stopped_sandbox_reaches_nothing() {
     let prefix = "e2e-record-stopped";
     let project = Project::with_prefix(prefix);
     project.write(".sandbox/network-allowlist.yaml", "domains: [stopped.test]\n");
     // So few that no buffer between the proxy and its owner fills.
-    let script = "
-until [ -e enough ]; do
-  curl -s -o /dev/null -w '%{http_code}\\n' --max-time 5 https://stopped.test/ >> codes
-  sleep 0.2
-done";
     let child = project
-        .sandbox(&["run", "--", "bash", "-c", script])
+        .sandbox(&["run", "--", "bash", "-c", &requests("stopped.test", 5.0, 0.2)])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the sandbox command");
     let seen = || World::shared().seen("stopped.test").len();
-    let codes = || std::fs::read_to_string(project.path().join("codes")).unwrap_or_default();
-    let refused = || codes().lines().filter(|code| *code == "503").count();
+    let refused = || answers(&project, "503");
     until("the control: it reaches the host", || seen() > 3).await;
     signal(Signal::STOP, &child);
     until("it is refused", || refused() >= 3).await;
