@@ -32,6 +32,7 @@ mod session_folder;
 mod settings;
 mod table;
 mod tamper_report;
+mod telemetry;
 mod terminal;
 mod trace;
 mod trust;

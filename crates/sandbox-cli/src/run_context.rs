@@ -22,6 +22,7 @@ use crate::removal;
 use crate::run_folder::{OUTPUT, RunFolder};
 use crate::run_record::RunRecord;
 use crate::settings::TaskSettings;
+use crate::telemetry::Export;
 use crate::workspace_copy::{CopyOfRun, Pending, WorkspaceReport};
 
 /// The maximum number of attempts to resize, and the time between two.
@@ -41,6 +42,7 @@ pub(crate) struct RunContext<'a, I = ImageTag> {
     pub(crate) activity: Activity,
     folder: RunFolder,
     tap: LogTap,
+    export: Option<Export>,
     copy: Option<CopyOfRun<'a>>,
 }
 
@@ -86,9 +88,12 @@ impl<'a> RunContext<'a> {
         }
         let folder = RunFolder::create(&settings.logs, sandbox.instance_id())?;
         let tap = LogTap::start(folder.path(), &settings.copies, &settings.resolver, printer)?;
+        let export = |collector| Export::start(collector, folder.path(), sandbox.instance_id());
+        let export = settings.telemetry.as_ref().map(export).transpose()?;
         let activity = Activity::default();
+        let image = ();
         let mut opened =
-            RunContext { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, copy };
+            RunContext { settings, printer, sandbox, image, interrupts, activity, folder, tap, export, copy };
         let ended = match opened.prepare(pending).await {
             Ok(Ok(image)) => return Ok(Ok(opened.with_image(image))),
             Ok(Err(status)) => Ok(Executed { status, is_over: false, value: () }),
@@ -183,8 +188,9 @@ impl<'a> RunContext<'a, ()> {
     }
 
     fn with_image(self, image: ImageTag) -> RunContext<'a> {
-        let Self { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, copy } = self;
-        RunContext { settings, printer, sandbox, image, interrupts, activity, folder, tap, copy }
+        let Self { settings, printer, sandbox, image: (), interrupts, activity, folder, tap, export, copy } =
+            self;
+        RunContext { settings, printer, sandbox, image, interrupts, activity, folder, tap, export, copy }
     }
 }
 
@@ -245,12 +251,12 @@ impl<I> RunContext<'_, I> {
             workspace,
             folder: folder.clone(),
         });
+        let status = finished.as_ref().map_or(ExitStatus::Infrastructure, |finished| finished.status);
         // A run that never executed has no record.
-        if let Some(record) = RunRecord::read(&folder) {
-            let status = finished.as_ref().map_or(ExitStatus::Infrastructure, |finished| finished.status);
-            if let Err(failure) = record.with_copy(has_copy).finished(status.code()).write(&folder) {
-                printer.warning(failure);
-            }
+        let record = RunRecord::read(&folder);
+        let record = record.map(|record| record.with_copy(has_copy).finished(status.code()));
+        if let Some(Err(failure)) = record.as_ref().map(|record| record.write(&folder)) {
+            printer.warning(failure);
         }
         // Who waits for the end reads the record then.
         self.folder.close();
@@ -258,6 +264,9 @@ impl<I> RunContext<'_, I> {
             && let Err(error) = removal::start(&self.settings.sandbox, left)
         {
             printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
+        }
+        if let Some(export) = self.export {
+            export.finish(record.as_ref(), printer).await;
         }
         finished
     }

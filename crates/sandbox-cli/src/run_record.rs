@@ -103,6 +103,12 @@ impl RunRecord {
         self
     }
 
+    /// When it began, in milliseconds since the Unix epoch.
+    pub(crate) fn began_ms(&self) -> Option<u64> {
+        let began = OffsetDateTime::parse(&self.began, &Rfc3339).ok()?;
+        u64::try_from(began.unix_timestamp_nanos() / 1_000_000).ok()
+    }
+
     /// Whether it is the record of an agent with this prompt.
     pub(crate) fn has_prompt(&self, prompt: &str) -> bool {
         self.session.as_ref().is_some_and(|session| session.prompt == Some(digest(prompt)))

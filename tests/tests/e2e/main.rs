@@ -30,6 +30,7 @@ mod services;
 mod shield;
 mod ssh;
 mod taken_over;
+mod telemetry;
 mod vendor_tools;
 mod verify;
 mod workspace;

@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace must have a rule.
-const RULES: [Rule; 26] = [
+const RULES: [Rule; 28] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
@@ -80,9 +80,15 @@ const RULES: [Rule; 26] = [
         may_use: &["sandbox-files"],
         never_links: &["hyper", "rustls", "bollard", "openssl"],
     },
+    Rule { package: "sandbox-https", may_use: &[], never_links: &["bollard", "aws-lc-rs", "openssl"] },
+    Rule {
+        package: "sandbox-otlp",
+        may_use: &["sandbox-network-log", "sandbox-proxy-protocol"],
+        never_links: &["hyper", "rustls", "bollard", "tonic"],
+    },
     Rule {
         package: "sandbox-logins",
-        may_use: &["allowlist", "sandbox-credentials", "sandbox-files"],
+        may_use: &["allowlist", "sandbox-credentials", "sandbox-files", "sandbox-https"],
         never_links: &["bollard", "aws-lc-rs", "openssl"],
     },
     Rule { package: "sandbox-podman", may_use: &["fuzz-input"], never_links: &["rustls", "openssl"] },
@@ -116,10 +122,12 @@ const RULES: [Rule; 26] = [
             "claude-output",
             "located-yaml",
             "sandbox-credentials",
+            "sandbox-https",
             "sandbox-logins",
+            "sandbox-otlp",
             "sandbox-panic-hook",
         ],
-        never_links: &["aws-lc-rs", "openssl"],
+        never_links: &["aws-lc-rs", "openssl", "tonic"],
     },
     Rule { package: "fuzz-input", may_use: &[], never_links: PURE },
     Rule { package: "xtask", may_use: &[], never_links: &["tokio"] },
@@ -144,7 +152,7 @@ const INTERFACES: [(&str, &[&str]); 2] = [
         "hyper",
         &[
             "sandbox-gate",
-            "sandbox-logins",
+            "sandbox-https",
             "sandbox-podman",
             "sandbox-proxy",
             "test-world",

@@ -10,7 +10,7 @@ const HERE: &str = "xtask/src/tidy/size.rs";
 const TESTS: &str = "tests";
 /// The maximum number of code lines, which are neither blank nor comments. Tests of a crate count
 /// as [`TESTS`], in every folder.
-const BUDGET: [(&str, usize); 23] = [
+const BUDGET: [(&str, usize); 25] = [
     ("crates/agents", 1_200),
     ("crates/allowlist", 7_400),
     ("crates/claude-output", 900),
@@ -18,22 +18,24 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/files", 1_000),
     ("crates/gate", 1_200),
     ("crates/host-git", 4_600),
+    ("crates/https", 110),
     ("crates/inside", 2_900),
     ("crates/located-yaml", 1_100),
-    ("crates/logins", 1_100),
+    ("crates/logins", 1_050),
     ("crates/network-log", 1_000),
+    ("crates/otlp", 520),
     ("crates/packet-filter", 400),
     ("crates/panic-hook", 100),
     ("crates/podman", 2_800),
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 16_300),
-    ("crates/sandbox-cli", 20_700),
+    ("crates/sandbox-cli", 20_900),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_750),
-    (TESTS, 72_100),
+    (TESTS, 72_600),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
 use crate::questions::{AskProgram, Board, has_terminal};
+use crate::telemetry::Collector;
 
 /// The settings of `run`, `agent` and `exec`.
 #[derive(Debug)]
@@ -57,6 +58,8 @@ pub(crate) struct TaskSettings {
     /// The folder of this project's runs.
     pub(crate) logs: PathBuf,
     pub(crate) copies: LogCopies,
+    /// The collector of its telemetry.
+    pub(crate) telemetry: Option<Collector>,
     /// Opens paths that flags name.
     pub(crate) resolver: Resolver,
     /// The project.
@@ -133,6 +136,7 @@ impl TrustedProject {
             renewal: renewal.filter(|_| self.is_sandboxed()),
             state_files,
             copies: LogCopies { file: args.network_log.clone(), live: args.network_log_live },
+            telemetry: Collector::of(environment, printer),
             resolver: self.resolver.clone(),
             key: self.key.clone(),
         })
@@ -235,6 +239,7 @@ impl TrustedProject {
             renewal: None,
             state_files: Vec::new(),
             copies: LogCopies::default(),
+            telemetry: Collector::of(environment, printer),
             resolver: self.resolver.clone(),
             key: self.key.clone(),
         })
