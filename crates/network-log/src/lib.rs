@@ -6,6 +6,7 @@ mod escape;
 mod fold;
 mod follow;
 mod line;
+mod ocsf;
 mod reader;
 mod sink;
 mod timestamp;

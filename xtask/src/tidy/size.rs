@@ -22,7 +22,7 @@ const BUDGET: [(&str, usize); 25] = [
     ("crates/inside", 2_900),
     ("crates/located-yaml", 1_100),
     ("crates/logins", 1_050),
-    ("crates/network-log", 1_000),
+    ("crates/network-log", 1_150),
     ("crates/otlp", 520),
     ("crates/packet-filter", 400),
     ("crates/panic-hook", 100),
@@ -35,7 +35,7 @@ const BUDGET: [(&str, usize); 25] = [
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_750),
-    (TESTS, 72_600),
+    (TESTS, 72_800),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

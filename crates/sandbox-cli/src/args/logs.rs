@@ -30,7 +30,7 @@ pub(crate) struct LogsArgs {
     pub(crate) output: LogOutput,
 }
 
-/// Which of the two logs to print.
+/// The form of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogOutput {
     /// One line per event, for people
@@ -38,4 +38,6 @@ pub(crate) enum LogOutput {
     Text,
     /// One JSON object per event
     Json,
+    /// One JSON object per event, as the Open Cybersecurity Schema Framework 1.8.0 has it
+    Ocsf,
 }

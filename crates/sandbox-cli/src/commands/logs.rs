@@ -36,7 +36,7 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
             return program_output(&run, args.follow, printer).await;
         }
         let log = NetworkLog::new(&run);
-        let path = if args.output == LogOutput::Json { log.json_path() } else { log.path() };
+        let path = if args.output == LogOutput::Text { log.path() } else { log.json_path() };
         (path, Some(run))
     };
     let wanted = Filter { blocked: args.blocked, output: args.output };
@@ -63,7 +63,7 @@ async fn program_output(run: &Path, follow: bool, printer: Printer) -> Result<Ex
 fn of_file(path: PathBuf, output: LogOutput) -> PathBuf {
     let is_json = path.extension().is_some_and(|extension| extension == "jsonl");
     match output {
-        LogOutput::Json if !is_json => {
+        LogOutput::Json | LogOutput::Ocsf if !is_json => {
             // The sandbox's own logs are next to each other, with different extensions.
             let sibling = path.with_extension("jsonl");
             let copy = json_path(&path);
@@ -84,7 +84,9 @@ fn print(path: &Path, wanted: Filter, printer: Printer) -> Result<ExitStatus, Fa
     };
     for line in BufReader::new(file).lines() {
         let line = line.map_err(Failure::doing(reading()))?;
-        if wanted.passes(&line) && !printer.line(printer.sanitize(&line)) {
+        if let Some(line) = wanted.shown(line)
+            && !printer.line(printer.sanitize(&line))
+        {
             break;
         }
     }
@@ -109,16 +111,17 @@ async fn follow(
             line = follower.next_line() => line.map_err(Failure::doing(following()))?,
             interrupt = interrupts.next() => return Ok(ExitStatus::Interrupted(interrupt)),
         };
-        match line {
-            Some(line) if wanted.passes(&line) && !printer.line(printer.sanitize(&line)) => break,
-            Some(_) => {}
-            None => break,
+        let Some(line) = line else { break };
+        if let Some(line) = wanted.shown(line)
+            && !printer.line(printer.sanitize(&line))
+        {
+            break;
         }
     }
     Ok(ExitStatus::Success)
 }
 
-/// Which lines are printed.
+/// Which lines are printed, and how.
 #[derive(Debug, Clone, Copy)]
 struct Filter {
     blocked: bool,
@@ -126,13 +129,18 @@ struct Filter {
 }
 
 impl Filter {
-    fn passes(self, line: &str) -> bool {
-        match self.output {
-            _ if !self.blocked => true,
-            LogOutput::Text => line.starts_with("BLOCKED "),
-            // An unreadable entry is shown rather than lost.
-            LogOutput::Json => LogEntry::parse(line).map_or(true, |entry| entry.blocked()),
+    /// What is printed of a line of the log.
+    fn shown(self, line: String) -> Option<String> {
+        if self.output == LogOutput::Text {
+            return (!self.blocked || line.starts_with("BLOCKED ")).then_some(line);
         }
+        // An unreadable entry is shown rather than lost.
+        let Ok(entry) = LogEntry::parse(&line) else { return Some(line) };
+        if self.blocked && !entry.blocked() {
+            return None;
+        }
+        let ocsf = (self.output == LogOutput::Ocsf).then(|| entry.to_ocsf_line().ok()).flatten();
+        Some(ocsf.map_or(line, |ocsf| ocsf.trim_end().to_owned()))
     }
 }
 
@@ -143,14 +151,19 @@ mod tests {
     #[test]
     fn blocked_filter_shows_only_refused_requests() {
         let text = Filter { blocked: true, output: LogOutput::Text };
-        assert!(text.passes("BLOCKED GET https://evil.test/ -> 403 [reason: host]"));
-        assert!(!text.passes("allowed GET https://BLOCKED/ -> 200"));
+        let passes = |filter: Filter, line: &str| filter.shown(line.to_owned()).as_deref() == Some(line);
+        assert!(passes(text, "BLOCKED GET https://evil.test/ -> 403 [reason: host]"));
+        assert!(!passes(text, "allowed GET https://BLOCKED/ -> 200"));
         let json = Filter { blocked: true, output: LogOutput::Json };
         let refused = r#"{"v":1,"time":"2026-02-03T12:34:56.790Z","event":"tls_refused","server_name":null,"alert":"a","reason":null}"#;
-        assert!(json.passes(refused));
-        assert!(!json.passes(r#"{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"warning","text":"x"}"#));
-        assert!(json.passes("of another version"));
-        assert!(Filter { blocked: false, ..text }.passes("anything"));
+        let warning = r#"{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"warning","text":"x"}"#;
+        assert!(passes(json, refused) && !passes(json, warning));
+        assert!(passes(json, "of another version"));
+        assert!(passes(Filter { blocked: false, ..text }, "anything"));
+        let ocsf = Filter { output: LogOutput::Ocsf, ..json };
+        assert!(ocsf.shown(refused.to_owned()).is_some_and(|line| line.contains(r#""class_uid":4001"#)));
+        assert_eq!(ocsf.shown(warning.to_owned()), None);
+        assert!(passes(ocsf, "of another version"));
     }
 
     #[test]
