@@ -2,4 +2,4 @@
 
 mod post;
 
-pub use post::{LONGEST, PostError, is_private, post};
+pub use post::{PostError, is_confidential, post};

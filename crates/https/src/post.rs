@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// Maximum size of a response's body in bytes.
-pub const LONGEST: usize = 64 << 10;
+const LONGEST: usize = 64 << 10;
 
 /// A request that was not answered. It never shows the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +32,7 @@ pub struct PostError(String);
 /// # Errors
 ///
 /// If there was no complete response within `limit`, from the lookup of the name to the last byte, or
-/// its body is longer than [`LONGEST`].
+/// its body is longer than 64 KiB.
 pub async fn post(
     uri: &Uri,
     headers: HeaderMap,
@@ -46,7 +46,7 @@ pub async fn post(
 /// Whether nobody but this machine and the server can read what is sent to `uri`: it is HTTPS, or on
 /// this machine's loopback.
 #[must_use]
-pub fn is_private(uri: &Uri) -> bool {
+pub fn is_confidential(uri: &Uri) -> bool {
     let is_loopback = || bare(uri).parse().is_ok_and(|address: IpAddr| address.is_loopback());
     match uri.scheme_str() {
         Some("https") => true,
@@ -58,7 +58,18 @@ pub fn is_private(uri: &Uri) -> bool {
 async fn exchange(uri: &Uri, headers: HeaderMap, body: Bytes) -> Result<(StatusCode, Bytes), PostError> {
     let host = bare(uri);
     let is_tls = uri.scheme_str() != Some("http");
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let port = match uri.port_u16() {
+        Some(port) => port,
+        // A port that is not a number must not become the default one.
+        None if uri.authority().is_some_and(|authority| authority.as_str().ends_with(host_of(uri))) => {
+            if is_tls {
+                443
+            } else {
+                80
+            }
+        }
+        None => return Err(PostError("the port of its address is not valid".to_owned())),
+    };
     let stream = TcpStream::connect((host, port)).await.map_err(failed("connect"))?;
     if !is_tls {
         return converse(stream, uri, headers, body).await;
@@ -97,9 +108,13 @@ where
     Ok((status, body.to_bytes()))
 }
 
+fn host_of(uri: &Uri) -> &str {
+    uri.host().unwrap_or_default()
+}
+
 /// The host of `uri`, an IPv6 address without its brackets.
 fn bare(uri: &Uri) -> &str {
-    uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
+    host_of(uri).trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Public authorities only.
@@ -130,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_uri_is_encrypted_or_on_this_machine() {
+    fn confidential_uri_is_encrypted_or_on_this_machine() {
         for (text, is_good) in [
             ("https://a.example:8443/token?x=y", true),
             ("http://127.0.0.1:9/token", true),
@@ -141,7 +156,7 @@ mod tests {
             ("ftp://127.0.0.1/", false),
             ("/token", false),
         ] {
-            assert_eq!(is_private(&text.parse().unwrap()), is_good, "{text}");
+            assert_eq!(is_confidential(&text.parse().unwrap()), is_good, "{text}");
         }
     }
 
@@ -180,6 +195,15 @@ mod tests {
         ] {
             let problem = posted(answer).await.0.unwrap_err().to_string();
             assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    #[tokio::test]
+    async fn port_that_is_not_one_is_refused() {
+        for text in ["http://127.0.0.1:99999/", "http://[::1]:99999/"] {
+            let uri = text.parse().unwrap();
+            let posted = post(&uri, HeaderMap::new(), Bytes::new(), Duration::from_secs(30)).await;
+            assert_eq!(posted.unwrap_err().to_string(), "the port of its address is not valid", "{text}");
         }
     }
 

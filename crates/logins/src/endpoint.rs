@@ -62,7 +62,7 @@ impl FromStr for TokenUrl {
         let uri: Uri = text.parse().map_err(|_| InvalidTokenUrl)?;
         let has_host = uri.host().is_some_and(|host| !host.is_empty());
         let has_user = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
-        let is_good = has_host && !has_user && sandbox_https::is_private(&uri);
+        let is_good = has_host && !has_user && sandbox_https::is_confidential(&uri);
         is_good.then_some(Self(uri)).ok_or(InvalidTokenUrl)
     }
 }
@@ -100,7 +100,9 @@ impl TokenUrl {
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
         if let Some(bearer) = bearer {
             let bearer = HeaderValue::from_str(&format!("Bearer {bearer}"));
-            headers.insert(AUTHORIZATION, bearer.map_err(|_| "the token is not a valid header")?);
+            let mut bearer = bearer.map_err(|_| "the token is not a valid header")?;
+            bearer.set_sensitive(true);
+            headers.insert(AUTHORIZATION, bearer);
         }
         let answered = sandbox_https::post(&self.0, headers, Bytes::copy_from_slice(body), TIME).await;
         answered.map(|(status, body)| (status.as_u16(), body)).map_err(|error| error.to_string())

@@ -10,13 +10,14 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::message::attribute;
 
+const METHOD: &str = "http.request.method";
 /// The fields of an entry's JSON that are exported, and the names of their attributes; of two fields
 /// of an attribute, an entry has one.
-const FIELDS: [(&str, &str); 31] = [
+const FIELDS: [(&str, &str); 32] = [
     ("/decision", "sandbox.decision"),
     ("/reason", "sandbox.reason"),
-    ("/method", "http.request.method"),
-    ("/request/method", "http.request.method"),
+    ("/method", METHOD),
+    ("/request/method", METHOD),
     ("/scheme", "url.scheme"),
     ("/request/scheme", "url.scheme"),
     ("/host", "server.address"),
@@ -31,6 +32,7 @@ const FIELDS: [(&str, &str); 31] = [
     ("/tokens/input", "gen_ai.usage.input_tokens"),
     ("/tokens/output", "gen_ai.usage.output_tokens"),
     ("/masked", "sandbox.masked"),
+    ("/dropped", "sandbox.dropped"),
     ("/scrubbed", "sandbox.scrubbed"),
     ("/shield_down", "sandbox.shield_down"),
     ("/name", "dns.question.name"),
@@ -59,8 +61,9 @@ pub(crate) fn nanoseconds(entry: &LogEntry) -> u64 {
 pub(crate) fn attributes(entry: &LogEntry) -> Vec<KeyValue> {
     let Ok(json) = serde_json::to_value(entry) else { return Vec::new() };
     let exported = FIELDS.iter().filter_map(|(field, name)| match json.pointer(field)? {
+        Value::String(text) if *name == METHOD => Some(attribute(name, method(text))),
         Value::String(text) if is_word(text) => Some(attribute(name, text.as_str())),
-        Value::Number(number) => Some(attribute(name, number.as_i64()?)),
+        Value::Number(number) => Some(attribute(name, number.as_i64().unwrap_or(i64::MAX))),
         Value::Bool(flag) => Some(attribute(name, *flag)),
         _ => None,
     });
@@ -73,6 +76,16 @@ fn is_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
 }
 
+/// A method by its conventional name.
+pub(crate) fn method(method: &str) -> &str {
+    match method {
+        "CONNECT" | "DELETE" | "GET" | "HEAD" | "OPTIONS" | "PATCH" | "POST" | "PUT" | "QUERY" | "TRACE" => {
+            method
+        }
+        _ => "_OTHER",
+    }
+}
+
 /// The record of an entry, without its place in a trace.
 pub(crate) fn record(entry: &LogEntry) -> LogRecord {
     let severity = match &entry.event {
@@ -82,8 +95,10 @@ pub(crate) fn record(entry: &LogEntry) -> LogRecord {
         _ if entry.blocked() => SeverityNumber::Warn,
         _ => SeverityNumber::Info,
     };
+    let time = nanoseconds(entry);
     LogRecord {
-        time_unix_nano: nanoseconds(entry),
+        time_unix_nano: time,
+        observed_time_unix_nano: time,
         severity_number: severity.into(),
         event_name: name(&entry.event).to_owned(),
         attributes: attributes(entry),

@@ -14,7 +14,7 @@ mod message;
 mod metrics;
 mod telemetry;
 
-pub use context::{InvalidTraceParent, TraceContext};
+pub use context::TraceContext;
 pub use end::{AgentEnd, RunEnd};
-pub use message::{Message, Resource, Signal};
+pub use message::{Message, Resource, Signal, rejected};
 pub use telemetry::Telemetry;

@@ -1,7 +1,9 @@
 //! Bodies of OTLP requests, and the resource that they are about.
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource as ProtoResource;
+use prost::Message as _;
 
 /// A kind of telemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,16 @@ impl Signal {
             Self::Metrics => "/v1/metrics",
         }
     }
+}
+
+/// The number of records in a message that a collector refused, from the body of its successful
+/// response.
+#[must_use]
+pub fn rejected(response: &[u8]) -> usize {
+    // The responses to all signals have the same form.
+    let response = ExportLogsServiceResponse::decode(response).unwrap_or_default();
+    let rejected = response.partial_success.unwrap_or_default().rejected_log_records;
+    usize::try_from(rejected).unwrap_or_default()
 }
 
 /// The body of one request to a collector, `application/x-protobuf`.

@@ -16,6 +16,9 @@ use crate::message::attribute;
 /// The bounds of durations, in seconds.
 const SECONDS: [f64; 10] = [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 10_800.0, 36_000.0];
 
+/// A cost in US dollars that no run has.
+const MOST_COST: f64 = 1e6;
+
 /// What the requests of a run add up to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
@@ -88,17 +91,18 @@ impl Totals {
                     count(self.down, "network.io.direction", "receive"),
                 ],
             ),
-            sum(
-                end,
-                "sandbox.tokens",
-                "{token}",
-                vec![
-                    count(self.input, "gen_ai.token.type", "input"),
-                    count(self.output, "gen_ai.token.type", "output"),
-                ],
-            ),
         ];
-        let cost = end.agent.as_ref().and_then(|agent| agent.cost);
+        // They are unknown, rather than none, if the policy has no budget.
+        if self.input > 0 || self.output > 0 {
+            let points = vec![
+                count(self.input, "gen_ai.token.type", "input"),
+                count(self.output, "gen_ai.token.type", "output"),
+            ];
+            metrics.push(sum(end, "sandbox.tokens", "{token}", points));
+        }
+        // The agent states it, so it can be anything.
+        let cost =
+            end.agent.as_ref().and_then(|agent| agent.cost).filter(|cost| *cost > 0.0 && *cost < MOST_COST);
         metrics.extend(cost.map(|cost| {
             let points = vec![(number_data_point::Value::AsDouble(cost), of_run())];
             sum(end, "sandbox.cost", "USD", points)

@@ -36,18 +36,26 @@ impl Telemetry {
     #[must_use]
     pub fn new(run: &str, resource: Resource, context: TraceContext) -> Self {
         let (logs, spans) = (Vec::new(), Vec::new());
+        let resource = resource.with("service.instance.id", run);
         Self { run: run.to_owned(), resource, context, spans_made: 0, logs, spans, totals: Totals::default() }
+    }
+
+    /// Counts an entry of the run's network log in its metrics only.
+    pub fn count(&mut self, entry: &LogEntry) {
+        self.totals.add(entry);
     }
 
     /// Adds an entry of the run's network log: a log record, and a span if it is the end of a request.
     pub fn push(&mut self, entry: &LogEntry) {
-        self.totals.add(entry);
+        self.count(entry);
         let mut record = entry::record(entry);
         record.attributes.push(self.run());
         record.trace_id = self.context.trace.to_vec();
         record.span_id = self.context.span.to_vec();
+        record.flags = u32::from(self.context.is_sampled);
         if let Event::Request(request) = &entry.event
             && entry.repeated == 0
+            && self.context.is_sampled
         {
             let id = self.next_id();
             record.span_id = id.to_vec();
@@ -55,13 +63,15 @@ impl Telemetry {
             self.spans.push(Span {
                 span_id: id.to_vec(),
                 parent_span_id: self.context.span.to_vec(),
-                // As conventions name a method that they do not know.
-                name: if is_method(&request.method) { request.method.clone() } else { "HTTP".to_owned() },
+                name: entry::method(&request.method).to_owned(),
                 kind: SpanKind::Client.into(),
                 start_time_unix_nano: record.time_unix_nano.saturating_sub(took),
                 end_time_unix_nano: record.time_unix_nano,
                 attributes: record.attributes.clone(),
-                status: status(request.decision != RequestOutcome::Allowed),
+                status: status(
+                    request.decision != RequestOutcome::Allowed
+                        || request.status.is_some_and(|code| code >= 400),
+                ),
                 ..self.span()
             });
         }
@@ -100,10 +110,9 @@ impl Telemetry {
         messages
     }
 
-    /// The span and the metrics of the run, after what [`take`](Self::take) returns.
+    /// The span and the metrics of the run, and what [`take`](Self::take) returns.
     #[must_use]
     pub fn end(mut self, end: &RunEnd) -> Vec<Message> {
-        let mut messages = self.take();
         let mut attributes = vec![self.run(), attribute("process.exit.code", i64::from(end.exit_code))];
         if let Some(agent) = &end.agent {
             attributes.push(attribute("sandbox.agent", agent.name.as_str()));
@@ -122,7 +131,10 @@ impl Telemetry {
             status: status(end.exit_code != 0),
             ..self.span()
         };
-        messages.push(self.traces(vec![span]));
+        if self.context.is_sampled {
+            self.spans.push(span);
+        }
+        let mut messages = self.take();
         let metrics = self.totals.metrics(end);
         let records = metrics.len();
         let scope_metrics = vec![ScopeMetrics { scope: Some(scope()), metrics, ..ScopeMetrics::default() }];
@@ -146,7 +158,7 @@ impl Telemetry {
     }
 
     fn span(&self) -> Span {
-        Span { trace_id: self.context.trace.to_vec(), ..Span::default() }
+        Span { trace_id: self.context.trace.to_vec(), flags: 1, ..Span::default() }
     }
 
     /// The id of a further span: that of the run plus a number that is never 0.
@@ -154,14 +166,6 @@ impl Telemetry {
         self.spans_made += 1;
         u64::from_be_bytes(self.context.span).wrapping_add(self.spans_made).to_be_bytes()
     }
-}
-
-/// Whether it is a method that conventions name.
-fn is_method(method: &str) -> bool {
-    matches!(
-        method,
-        "CONNECT" | "DELETE" | "GET" | "HEAD" | "OPTIONS" | "PATCH" | "POST" | "PUT" | "QUERY" | "TRACE"
-    )
 }
 
 fn status(is_error: bool) -> Option<Status> {

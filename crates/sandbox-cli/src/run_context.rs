@@ -3,7 +3,7 @@
 //! A command opens a context with its settings, executes in it, and closes it with the result.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use sandbox::image::ImageRequest;
 use sandbox::{ImageTag, Network, Sandbox, SandboxError, TerminalSize};
@@ -20,7 +20,7 @@ use crate::owner::{Owner, RequestedSize};
 use crate::printer::Printer;
 use crate::removal;
 use crate::run_folder::{OUTPUT, RunFolder};
-use crate::run_record::RunRecord;
+use crate::run_record::{RunRecord, now_ms};
 use crate::settings::TaskSettings;
 use crate::telemetry::Export;
 use crate::workspace_copy::{CopyOfRun, Pending, WorkspaceReport};
@@ -88,8 +88,8 @@ impl<'a> RunContext<'a> {
         }
         let folder = RunFolder::create(&settings.logs, sandbox.instance_id())?;
         let tap = LogTap::start(folder.path(), &settings.copies, &settings.resolver, printer)?;
-        let export = |collector| Export::start(collector, folder.path(), sandbox.instance_id());
-        let export = settings.telemetry.as_ref().map(export).transpose()?;
+        let export = |collector| Export::start(collector, folder.path(), sandbox.instance_id(), printer);
+        let export = settings.telemetry.as_ref().and_then(export);
         let activity = Activity::default();
         let image = ();
         let mut opened =
@@ -258,15 +258,18 @@ impl<I> RunContext<'_, I> {
         if let Some(Err(failure)) = record.as_ref().map(|record| record.write(&folder)) {
             printer.warning(failure);
         }
+        if let Some(export) = self.export {
+            tokio::select! {
+                () = export.finish(status, record.as_ref(), printer) => {}
+                _ = self.interrupts.next() => printer.warning("stopped while sending telemetry; the rest was not sent"),
+            }
+        }
         // Who waits for the end reads the record then.
         self.folder.close();
         if let Some(left) = left
             && let Err(error) = removal::start(&self.settings.sandbox, left)
         {
             printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
-        }
-        if let Some(export) = self.export {
-            export.finish(record.as_ref(), printer).await;
         }
         finished
     }
@@ -332,11 +335,6 @@ async fn resize(controlled: &Controlled, size: TerminalSize) {
             Err(_) => tokio::time::sleep(BETWEEN_RESIZES).await, // tidy: sleep: the engine reports nothing to wait for
         }
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Waits for `execution`, and calls `stop` on a signal or when `closed` ends: the reader of our

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sandbox::ExecutionResult;
 use sandbox_files::{Replacement, hex};
@@ -103,12 +104,6 @@ impl RunRecord {
         self
     }
 
-    /// When it began, in milliseconds since the Unix epoch.
-    pub(crate) fn began_ms(&self) -> Option<u64> {
-        let began = OffsetDateTime::parse(&self.began, &Rfc3339).ok()?;
-        u64::try_from(began.unix_timestamp_nanos() / 1_000_000).ok()
-    }
-
     /// Whether it is the record of an agent with this prompt.
     pub(crate) fn has_prompt(&self, prompt: &str) -> bool {
         self.session.as_ref().is_some_and(|session| session.prompt == Some(digest(prompt)))
@@ -155,6 +150,12 @@ impl RunRecord {
 /// SHA-256, in hexadecimal digits.
 pub(crate) fn digest(prompt: &str) -> String {
     hex(&Sha256::digest(prompt.as_bytes()))
+}
+
+/// The time, in milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn now() -> String {

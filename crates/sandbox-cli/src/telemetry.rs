@@ -4,61 +4,66 @@ use std::path::Path;
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
 use sandbox::network::{LogEntry, LogFollower, NetworkLog};
-use sandbox_https::{is_private, post};
-use sandbox_otlp::{AgentEnd, Message, Resource, RunEnd, Telemetry, TraceContext};
-use tokio::sync::oneshot;
+use sandbox_https::{is_confidential, post};
+use sandbox_otlp::{AgentEnd, Message, Resource, RunEnd, Signal, Telemetry, TraceContext, rejected};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::config::Environment;
-use crate::failure::Failure;
+use crate::exit_status::ExitStatus;
 use crate::printer::Printer;
-use crate::run_record::RunRecord;
+use crate::run_record::{RunRecord, now_ms};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
-/// The protocol that is spoken.
+const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
+/// The only protocol.
 const PROTOBUF: &str = "http/protobuf";
+/// The signals, and their names in variables.
+const SIGNALS: [(Signal, &str); 3] =
+    [(Signal::Traces, "TRACES"), (Signal::Metrics, "METRICS"), (Signal::Logs, "LOGS")];
 
-/// Entries are sent together: so many, or those of so much time.
-const MOST: usize = 500;
+/// Maximum size of a batch of entries, and its delay.
+const BATCH: usize = 500;
 const DELAY: Duration = Duration::from_secs(5);
-/// Time limit of one message, and of everything that is left when the run has ended.
+/// Maximum number of entries that are sent when the run has ended.
+const LAST: usize = 5000;
+/// Time limit of one message.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The collector, and what it is told about this process.
+/// The collector, and how this process describes itself to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Collector {
     /// Without a slash at its end.
     url: String,
+    /// Scheme, host and port, for messages: a path can hold a key.
+    name: String,
     /// They can hold a key; `Debug` does not show their values.
     headers: HeaderMap,
+    signals: Vec<Signal>,
     resource: Resource,
     context: TraceContext,
 }
 
 impl Collector {
-    /// The collector that the variables name. Variables that cannot be followed are reported, and there
-    /// is no telemetry.
+    /// The collector that the variables name. Invalid variables are reported, and there is no
+    /// telemetry.
     pub(crate) fn of(environment: &Environment, printer: Printer) -> Option<Self> {
         let url = environment.text(ENDPOINT)?;
         if environment.text("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
             return None;
         }
-        let collector = Self::at(url, environment);
-        collector.map_err(|problem| printer.warning(format_args!("no telemetry is sent: {problem}"))).ok()
+        let disabled = |problem| printer.warning(format_args!("telemetry is disabled: {problem}"));
+        Self::at(url, environment, printer).map_err(disabled).ok()
     }
 
-    fn at(url: &str, environment: &Environment) -> Result<Self, String> {
-        let protocol = environment.text(PROTOCOL).unwrap_or(PROTOBUF);
-        if protocol != PROTOBUF {
-            return Err(format!("{PROTOCOL} is `{}`, not `{PROTOBUF}`", protocol.escape_debug()));
-        }
+    fn at(url: &str, environment: &Environment, printer: Printer) -> Result<Self, String> {
         let url = url.trim_end_matches('/');
         let is_good = |uri: &Uri| {
             let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
@@ -76,12 +81,16 @@ impl Collector {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        if !headers.is_empty() && !is_private(&uri) {
+        if !headers.is_empty() && !is_confidential(&uri) {
             return Err(format!("others could read {HEADERS}: use https in {ENDPOINT}, or 127.0.0.1"));
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+        let attributes = pairs(ATTRIBUTES, environment).unwrap_or_else(|problem| {
+            printer.warning(format_args!("attributes of telemetry are left out: {problem}"));
+            Vec::new()
+        });
         let mut resource = Resource::new("sandbox");
-        for (name, value) in pairs("OTEL_RESOURCE_ATTRIBUTES", environment)? {
+        for (name, value) in attributes {
             resource = resource.with(&name, &value);
         }
         if let Some(name) = environment.text("OTEL_SERVICE_NAME") {
@@ -89,149 +98,179 @@ impl Collector {
         }
         let span = rand::random();
         let parent = environment.text("TRACEPARENT");
-        // As the specification asks: an unreadable parent is none.
-        let child = parent.and_then(|parent| TraceContext::child(parent, span).ok());
+        // As the specification asks: an invalid parent is none.
+        let child = parent.and_then(|parent| TraceContext::child(parent, span));
         let context = child.unwrap_or_else(|| TraceContext::root(rand::random(), span));
-        Ok(Self { url: url.to_owned(), headers, resource, context })
+        let name = format!(
+            "{}://{}",
+            uri.scheme_str().unwrap_or_default(),
+            uri.authority().map_or("", |at| at.as_str())
+        );
+        Ok(Self { url: url.to_owned(), name, headers, signals: signals(environment)?, resource, context })
     }
 
-    async fn send(&self, message: Message) -> Result<(), String> {
-        let uri = Uri::from_str(&format!("{}{}", self.url, message.signal.path()));
-        let uri = uri.map_err(|error| error.to_string())?;
-        let answered = post(&uri, self.headers.clone(), message.body.into(), LIMIT).await;
-        match answered {
-            Ok((status, _)) if status.is_success() => Ok(()),
-            Ok((status, _)) => Err(format!("status {status}")),
-            Err(error) => Err(error.to_string()),
+    /// Sends messages at the same time. Returns the number of records that the collector does not have,
+    /// and the reason.
+    async fn send(&self, mut messages: Vec<Message>) -> Lost {
+        messages.retain(|message| self.signals.contains(&message.signal));
+        let sent = join_all(messages.into_iter().map(|message| self.send_one(message))).await;
+        sent.into_iter().fold(Lost::default(), Lost::and)
+    }
+
+    async fn send_one(&self, Message { signal, records, body }: Message) -> Lost {
+        let uri = match Uri::from_str(&format!("{}{}", self.url, signal.path())) {
+            Ok(uri) => uri,
+            Err(error) => return Lost::new(records, error.to_string()),
+        };
+        match post(&uri, self.headers.clone(), body.into(), LIMIT).await {
+            Ok((status, body)) if status.is_success() => {
+                Lost::new(rejected(&body), "it rejected them".to_owned())
+            }
+            Ok((status, _)) => Lost::new(records, format!("status {status}")),
+            Err(error) => Lost::new(records, error.to_string()),
         }
     }
 }
 
-/// The entries `name=value` of a variable, their values decoded.
+/// The signals that are sent. Settings of a single signal are not supported, except that there is none.
+fn signals(environment: &Environment) -> Result<Vec<Signal>, String> {
+    let parts = [String::new()].into_iter().chain(SIGNALS.iter().map(|(_, name)| format!("{name}_")));
+    for (at, part) in parts.enumerate() {
+        let protocol = format!("OTEL_EXPORTER_OTLP_{part}PROTOCOL");
+        if let Some(other) = environment.text(&protocol).filter(|protocol| *protocol != PROTOBUF) {
+            return Err(format!("{protocol} is `{}`, not `{PROTOBUF}`", other.escape_debug()));
+        }
+        let own = ["ENDPOINT", "HEADERS"].map(|setting| format!("OTEL_EXPORTER_OTLP_{part}{setting}"));
+        if let Some(own) = own.iter().find(|own| at > 0 && environment.text(own).is_some()) {
+            return Err(format!("{own} is not supported"));
+        }
+    }
+    let is_sent = |name: &str| {
+        let exporter = environment.text(&format!("OTEL_{name}_EXPORTER"));
+        exporter.is_none_or(|exporter| exporter.split(',').any(|exporter| exporter.trim() == "otlp"))
+    };
+    Ok(SIGNALS.iter().filter(|(_, name)| is_sent(name)).map(|(signal, _)| *signal).collect())
+}
+
+/// The entries `name=value` of a variable, decoded.
 fn pairs(variable: &str, environment: &Environment) -> Result<Vec<(String, String)>, String> {
     let text = environment.text(variable).unwrap_or_default();
+    let decoded = |text: &str| Some(percent_decode_str(text.trim()).decode_utf8().ok()?.into_owned());
     let pair = |text: &str| {
         let (name, value) = text.split_once('=')?;
-        let value = percent_decode_str(value.trim()).decode_utf8().ok()?;
-        Some((name.trim().to_owned(), value.into_owned()))
+        Some((decoded(name).filter(|name| !name.is_empty())?, decoded(value)?))
     };
     let parts = text.split(',').filter(|part| !part.trim().is_empty());
     let pairs = parts.map(|part| pair(part).ok_or_else(|| format!("{variable} is not `name=value,…`")));
     pairs.collect()
 }
 
-/// The telemetry of a run that is being sent.
-#[derive(Debug)]
-pub(crate) struct Export {
-    end: oneshot::Sender<()>,
-    task: JoinHandle<Exporter>,
-}
-
-#[derive(Debug)]
-struct Exporter {
-    collector: Collector,
-    telemetry: Telemetry,
-    /// The number of records that were not sent, and the last reason.
-    lost: usize,
+/// The number of records that a collector does not have, and the last reason.
+#[derive(Debug, Default)]
+struct Lost {
+    records: usize,
     problem: String,
 }
 
+impl Lost {
+    fn new(records: usize, problem: String) -> Self {
+        Self { records, problem }
+    }
+
+    fn and(self, other: Self) -> Self {
+        let problem = if other.records > 0 { other.problem } else { self.problem };
+        Self { records: self.records + other.records, problem }
+    }
+}
+
+/// The telemetry of a run that is being sent.
+#[derive(Debug)]
+pub(crate) struct Export {
+    began_ms: u64,
+    collector: Collector,
+    end: watch::Sender<bool>,
+    task: JoinHandle<(Telemetry, Lost)>,
+}
+
 impl Export {
-    /// Sends the network log in `folder`, of the run with the id `run`, as it grows.
-    pub(crate) fn start(collector: &Collector, folder: &Path, run: &str) -> Result<Self, Failure> {
+    /// Sends the network log in `folder`, of the run with the id `run`, as it grows. Without it, a run
+    /// continues with a warning.
+    pub(crate) fn start(collector: &Collector, folder: &Path, run: &str, printer: Printer) -> Option<Self> {
         let follower = NetworkLog::new(folder).follow_json();
-        let follower = follower.map_err(Failure::doing("follow the network log"))?;
-        let (end, ended) = oneshot::channel::<()>();
-        let follower = follower.until(async move { drop(ended.await) });
+        let failed =
+            |error| printer.warning(format_args!("telemetry is disabled: failed to follow the log: {error}"));
+        let follower = follower.map_err(failed).ok()?;
+        let (end, mut ended) = watch::channel(false);
+        let is_ended = ended.clone();
+        let follower = follower.until(async move { drop(ended.wait_for(|ended| *ended).await) });
         let telemetry = Telemetry::new(run, collector.resource.clone(), collector.context);
-        let exporter = Exporter { collector: collector.clone(), telemetry, lost: 0, problem: String::new() };
-        Ok(Self { end, task: tokio::spawn(exporter.follow(follower)) })
+        let task = tokio::spawn(follow(follower, is_ended, collector.clone(), telemetry));
+        Some(Self { began_ms: now_ms(), collector: collector.clone(), end, task })
     }
 
-    /// Sends the rest, and the end of the run if it has a record.
-    pub(crate) async fn finish(self, record: Option<&RunRecord>, printer: Printer) {
-        let Self { end, task } = self;
-        // The receiver is gone if the exporter already ended.
-        let _ = end.send(());
-        let abort = task.abort_handle();
-        let url = timeout(LIMIT, async {
-            let Exporter { collector, telemetry, mut lost, mut problem } = task.await.ok()?;
-            if let Some(end) = record.and_then(run_end) {
-                for message in telemetry.end(&end) {
-                    let records = message.records;
-                    if let Err(error) = collector.send(message).await {
-                        (lost, problem) = (lost + records, error);
-                    }
-                }
-            }
-            if lost > 0 {
-                let url = &collector.url;
-                printer
-                    .warning(format_args!("{lost} records of telemetry were not sent to {url}: {problem}"));
-            }
-            Some(())
+    /// Sends the rest, and the end of the run, whose record is missing if it never executed.
+    pub(crate) async fn finish(self, status: ExitStatus, record: Option<&RunRecord>, printer: Printer) {
+        let Self { began_ms, collector, end, task } = self;
+        end.send_replace(true);
+        let (telemetry, lost) = match task.await {
+            Ok(sent) => sent,
+            Err(error) => return printer.warning(format_args!("telemetry was not sent: {error}")),
+        };
+        let agent = record.and_then(|record| record.session.as_ref()).map(|session| AgentEnd {
+            name: session.agent.clone(),
+            outcome: session.outcome.clone(),
+            cost: session.cost,
+            turns: session.turns,
         });
-        if url.await.is_err() {
-            abort.abort();
-            let seconds = LIMIT.as_secs();
-            printer.warning(format_args!("the last telemetry was not sent: no answer within {seconds} s"));
+        let end = RunEnd { began_ms, ended_ms: now_ms(), exit_code: status.code(), agent };
+        let lost = lost.and(collector.send(telemetry.end(&end)).await);
+        if lost.records > 0 {
+            let Lost { records, problem } = lost;
+            let name = collector.name;
+            printer.warning(format_args!("{records} telemetry records were not sent to {name}: {problem}"));
         }
     }
 }
 
-impl Exporter {
-    async fn follow(mut self, mut follower: LogFollower) -> Self {
-        let mut due: Option<Instant> = None;
-        loop {
-            let line = match due {
-                Some(due) => timeout_at(due, follower.next_line()).await,
-                None => Ok(follower.next_line().await),
-            };
-            match line {
-                Ok(Ok(Some(line))) => {
-                    // Whoever reads the log reports an entry of another version.
-                    let Ok(entry) = LogEntry::parse(&line) else { continue };
-                    self.telemetry.push(&entry);
-                    due = due.or_else(|| Some(Instant::now() + DELAY));
-                    if self.telemetry.len() < MOST {
-                        continue;
-                    }
+/// Sends the entries of a log in batches. After the end they are only collected, and beyond [`LAST`] of
+/// them only counted.
+async fn follow(
+    mut follower: LogFollower,
+    ended: watch::Receiver<bool>,
+    collector: Collector,
+    mut telemetry: Telemetry,
+) -> (Telemetry, Lost) {
+    let mut lost = Lost::default();
+    let mut due: Option<Instant> = None;
+    loop {
+        let line = match due {
+            Some(due) => timeout_at(due, follower.next_line()).await,
+            None => Ok(follower.next_line().await),
+        };
+        match line {
+            Ok(Ok(Some(line))) => match LogEntry::parse(&line) {
+                Ok(entry) if telemetry.len() < LAST => telemetry.push(&entry),
+                Ok(entry) => {
+                    telemetry.count(&entry);
+                    lost = lost.and(Lost::new(1, format!("more than {LAST} at the end of the run")));
                 }
-                Ok(Ok(None)) => break,
-                Ok(Err(error)) => {
-                    (self.lost, self.problem) = (self.lost + 1, error.to_string());
-                    break;
-                }
-                Err(_) => {}
+                Err(error) => lost = lost.and(Lost::new(1, error.to_string())),
+            },
+            Ok(Ok(None)) => return (telemetry, lost),
+            Ok(Err(error)) => {
+                return (telemetry, lost.and(Lost::new(1, format!("failed to read the log: {error}"))));
             }
+            Err(_) => {}
+        }
+        if *ended.borrow() {
             due = None;
-            self.send().await;
-        }
-        self.send().await;
-        self
-    }
-
-    async fn send(&mut self) {
-        for message in self.telemetry.take() {
-            let records = message.records;
-            if let Err(problem) = self.collector.send(message).await {
-                (self.lost, self.problem) = (self.lost + records, problem);
-            }
+        } else if telemetry.len() >= BATCH || due.is_some_and(|due| due <= Instant::now()) {
+            lost = lost.and(collector.send(telemetry.take()).await);
+            due = None;
+        } else if !telemetry.is_empty() {
+            due = due.or_else(|| Some(Instant::now() + DELAY));
         }
     }
-}
-
-/// The end of a run from its record.
-fn run_end(record: &RunRecord) -> Option<RunEnd> {
-    let began_ms = record.began_ms()?;
-    let end = record.end.as_ref()?;
-    let agent = record.session.as_ref().map(|session| AgentEnd {
-        name: session.agent.clone(),
-        outcome: session.outcome.clone(),
-        cost: session.cost,
-        turns: session.turns,
-    });
-    Some(RunEnd { began_ms, ended_ms: began_ms + end.duration_ms, exit_code: end.exit_code, agent })
 }
 
 #[cfg(test)]
@@ -240,7 +279,7 @@ mod tests {
 
     fn at(variables: &[(&str, &str)]) -> Result<Collector, String> {
         let environment: Environment = variables.iter().copied().collect();
-        Collector::at(environment.text(ENDPOINT).unwrap(), &environment)
+        Collector::at(environment.text(ENDPOINT).unwrap(), &environment, Printer::new(0, true))
     }
 
     #[test]
@@ -248,7 +287,8 @@ mod tests {
         let collector = at(&[
             (ENDPOINT, "https://collector.test/otlp/"),
             (HEADERS, "api-key=a%20b, x-scope=c"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "team=core,service.name=other"),
+            (ATTRIBUTES, "te%2Cam=core,service.name=other"),
+            ("OTEL_LOGS_EXPORTER", "none"),
             ("OTEL_SERVICE_NAME", "nightly"),
             ("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         ])
@@ -256,23 +296,32 @@ mod tests {
         assert_eq!(collector.url, "https://collector.test/otlp");
         assert_eq!(collector.headers["api-key"], "a b");
         assert_eq!(collector.headers["x-scope"], "c");
-        let expected = Resource::new("nightly").with("team", "core").with("service.name", "nightly");
+        let expected = Resource::new("nightly").with("te,am", "core").with("service.name", "nightly");
         assert_eq!(collector.resource, expected);
         assert!(!format!("{collector:?}").contains("a b"), "{collector:?}");
+        assert_eq!((collector.name.as_str(), collector.signals.len()), ("https://collector.test", 2));
         assert!(Collector::of(&Environment::from_iter([]), Printer::new(0, true)).is_none());
         let disabled = Environment::from_iter([(ENDPOINT, "http://a.test"), ("OTEL_SDK_DISABLED", "true")]);
         assert!(Collector::of(&disabled, Printer::new(0, true)).is_none());
     }
 
     #[test]
-    fn variables_that_cannot_be_followed_are_refused() {
+    fn invalid_variables_are_refused() {
         for (variables, problem) in [
             (&[(ENDPOINT, "collector:4318")] as &[(&str, &str)], "is not a valid URL"),
             (&[(ENDPOINT, "https://user:key@collector.test")], "is not a valid URL"),
             (&[(ENDPOINT, "https://collector.test/?key=x")], "is not a valid URL"),
-            (&[(ENDPOINT, "http://a.test:4317"), (PROTOCOL, "grpc")], "is `grpc`, not `http/protobuf`"),
+            (
+                &[(ENDPOINT, "http://a.test:4317"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
+                "is `grpc`, not `http/protobuf`",
+            ),
+            (
+                &[(ENDPOINT, "http://a.test"), ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "x")],
+                "LOGS_ENDPOINT is not supported",
+            ),
             (&[(ENDPOINT, "http://a.test:4318"), (HEADERS, "api-key=x")], "others could read"),
             (&[(ENDPOINT, "https://a.test"), (HEADERS, "x")], "is not `name=value"),
+            (&[(ENDPOINT, "https://a.test"), (HEADERS, "=x")], "is not `name=value"),
             (&[(ENDPOINT, "https://a.test"), (HEADERS, "a b=x")], "a header that is not valid"),
         ] {
             let refused = at(variables).unwrap_err();
@@ -280,5 +329,9 @@ mod tests {
         }
         at(&[(ENDPOINT, "http://a.test:4318")]).unwrap();
         at(&[(ENDPOINT, "http://127.0.0.1:4318"), (HEADERS, "api-key=x")]).unwrap();
+        assert_eq!(
+            at(&[(ENDPOINT, "http://a.test"), (ATTRIBUTES, "x")]).unwrap().resource,
+            Resource::new("sandbox")
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! A collector of OpenTelemetry gets the runs and their network log, and nothing else.
 
 use std::convert::Infallible;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -74,6 +76,12 @@ impl Collector {
     }
 }
 
+/// Waits for the end of `child`, whose streams are pipes.
+async fn ended(child: Child) -> Ended {
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output()).await;
+    ended.expect("a thread").expect("our own child").into()
+}
+
 fn text(attributes: &[KeyValue], name: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     match found.value.as_ref()?.value.as_ref()? {
@@ -99,6 +107,7 @@ curl -sS -o /dev/null -H \"authorization: Bearer $TOKEN\" -H 'x-mark: MARK-heade
   'https://open.test/sink/MARK-path?MARK-query=1'
 curl -s -o /dev/null https://evil.test/MARK-path
 curl -s -o /dev/null -H 'host: evil.test/MARK-host' http://evil.test/
+curl -s -o /dev/null -X MARK https://open.test/
 until [ -e enough ]; do sleep 0.1; done
 exit 3 # MARK-command";
     let child = project
@@ -109,16 +118,15 @@ exit 3 # MARK-command";
         .env("OTEL_RESOURCE_ATTRIBUTES", "team=core")
         .env("OTEL_SERVICE_NAME", "nightly")
         .env("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the sandbox command");
     let arrived = collector.got.wait_for(|got| got.iter().any(|(to, _)| to.ends_with("/v1/traces")));
     let arrived = tokio::time::timeout(DEADLINE, arrived).await;
     assert!(arrived.expect("a span").is_ok(), "requests are sent before the run ends");
     project.write("enough", "");
-    let ended = tokio::task::spawn_blocking(move || child.wait_with_output()).await;
-    let ended = Ended::from(ended.expect("a thread").expect("our own child"));
+    let ended = ended(child).await;
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
         (Some(3), ""),
@@ -151,8 +159,7 @@ exit 3 # MARK-command";
     assert_eq!(text(resource, "service.name").as_deref(), Some("nightly"));
     assert_eq!(text(resource, "team").as_deref(), Some("core"));
     let names: Vec<_> = metrics.scope_metrics[0].metrics.iter().map(|metric| metric.name.as_str()).collect();
-    let expected =
-        ["runs", "run.duration", "requests", "network.io", "tokens"].map(|name| format!("sandbox.{name}"));
+    let expected = ["runs", "run.duration", "requests", "network.io"].map(|name| format!("sandbox.{name}"));
     assert_eq!(names, expected);
 
     let sent: Vec<u8> = collector.got.borrow().iter().flat_map(|(_, body)| body.to_vec()).collect();
@@ -161,25 +168,49 @@ exit 3 # MARK-command";
         assert_held!(!has(&sent, needle), "`{needle}` was sent");
     }
     let log = project.output(&["logs", "--output", "json"]).stdout;
-    for needle in ["MARK-path", "MARK-query", "MARK-host"] {
+    for needle in ["MARK-path", "MARK-query", "MARK-host", "\"MARK\""] {
         assert!(has(log.as_bytes(), needle), "the control: the network log has `{needle}`: {log}");
     }
     assert_nothing_left(prefix).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn collector_that_is_gone_is_a_warning() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    drop(listener);
+async fn failure_of_the_collector_is_a_warning() {
     let project = Project::new();
-    let run = |url: &str| {
+    let run = async |url: &str| {
         let mut command =
             project.sandbox(&["run", "--", "curl", "-sS", "-o", "/dev/null", "https://open.test/"]);
-        Ended::from(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).output().expect("the sandbox command"))
+        let command =
+            command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).stderr(Stdio::piped()).stdout(Stdio::piped());
+        ended(command.spawn().expect("the sandbox command")).await
     };
-    let ended = run(&url);
-    ended.fails(0, "records of telemetry were not sent");
-    assert!(ended.stderr.contains(&url) && ended.stderr.contains("failed to connect"), "{ended:?}");
-    run("collector:4318").fails(0, "no telemetry is sent: OTEL_EXPORTER_OTLP_ENDPOINT is not a valid URL");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let refusing = tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let refused = run(&format!("{url}/token")).await;
+    refused.fails(0, &format!("telemetry records were not sent to {url}: failed to send the request"));
+    refusing.abort();
+    let invalid = "telemetry is disabled: OTEL_EXPORTER_OTLP_ENDPOINT is not a valid URL";
+    run("collector:4318").await.fails(0, invalid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signal_ends_the_wait_for_a_collector() {
+    let prefix = "e2e-telemetry-signal";
+    let project = Project::with_prefix(prefix);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    // Without a network there is nothing to send before the end.
+    let child = project
+        .sandbox(&["exec", "--", "sh", "-c", "exit 3"])
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the sandbox command");
+    let accepted = tokio::time::timeout(DEADLINE, listener.accept()).await;
+    let _silent = accepted.expect("a connection").expect("a connection");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
+    ended(child).await.fails(3, "stopped while sending telemetry");
+    assert_nothing_left(prefix).await;
 }
