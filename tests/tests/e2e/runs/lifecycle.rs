@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use e2e_tests::DEADLINE;
 use e2e_tests::engine;
 use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::setting::Setting;
+use sandbox::network::NetworkLog;
 use sandbox::runs::{LifecycleHooks, Readiness, RunError};
 use sandbox::{ByteSize, SandboxError};
 use serde_json::json;
@@ -129,9 +131,13 @@ async fn sandboxed_network_ends_with_its_process_and_is_removed_with_the_run() {
     runs.run(spec, LifecycleHooks::default()).await.expect("a good run");
     let reached = runs.stream_logs(&run, LONG, |line| line == "reached").await;
     assert!(reached.expect("logs").is_ready());
-    let log = runs.task_state_dir(&run).join("network-sandbox.log");
-    let log = std::fs::read_to_string(log).expect("a log");
-    assert!(log.contains("allowed GET https://open.test/"), "{log}");
+    let mut log = NetworkLog::new(runs.task_state_dir(&run)).follow().expect("a log");
+    // The line can come after the task has its response.
+    let mut line = String::new();
+    while !line.starts_with("allowed GET https://open.test/") {
+        let next = tokio::time::timeout(DEADLINE, log.next_line()).await;
+        line = next.expect("it is logged").expect("a log").expect("a line");
+    }
     first.close().await;
 
     let second = Fixture::new().await;
