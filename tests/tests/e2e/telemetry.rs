@@ -8,6 +8,7 @@ use bytes::Bytes;
 use e2e_tests::secret::unique;
 use e2e_tests::{DEADLINE, assert_held};
 use http_body_util::{BodyExt as _, Full};
+use hyper::header::HeaderValue;
 use hyper::service::service_fn;
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
@@ -40,8 +41,9 @@ impl Collector {
             let (keep, key) = (Arc::clone(&keep), key.clone());
             async move {
                 let (head, body) = request.into_parts();
-                assert_eq!(head.headers["api-key"], key.as_str());
-                assert_eq!(head.headers["content-type"], "application/x-protobuf");
+                let header = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
+                assert_eq!(header("api-key"), Some(key.as_bytes()));
+                assert_eq!(header("content-type"), Some(b"application/x-protobuf".as_slice()));
                 let body = body.collect().await.expect("a body").to_bytes();
                 keep.send_modify(|got| got.push((head.uri.path().to_owned(), body)));
                 Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
