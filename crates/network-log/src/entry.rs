@@ -103,7 +103,8 @@ impl LogEntry {
 
     /// The entry as an event of the Open Cybersecurity Schema Framework, 1.8.0, in the same form: a
     /// request is of the class HTTP Activity, a query of DNS Activity, a connection of Network
-    /// Activity, and everything else a Base Event. `raw_data` has the whole entry.
+    /// Activity, and everything else a Base Event. `raw_data` has the fields of the entry
+    /// that this version knows.
     ///
     /// # Errors
     ///

@@ -1,5 +1,7 @@
 //! An entry as an event of the Open Cybersecurity Schema Framework, version 1.8.0.
 
+use std::net::IpAddr;
+
 use sandbox_proxy_protocol::{
     BlockReason, DnsAnswer, Event, OpenRequest, PortProtocol, RequestOutcome, Scheme,
 };
@@ -43,6 +45,10 @@ pub(crate) fn event(entry: &LogEntry) -> Value {
     });
     if let Some(event) = event.as_object_mut() {
         event.extend(fields);
+        if activity == OTHER && !event.contains_key("activity_name") {
+            let entry = serde_json::to_value(entry).unwrap_or_default();
+            event.insert("activity_name".to_owned(), entry.get("event").cloned().unwrap_or_default());
+        }
         if entry.repeated > 0 {
             event.insert("count".to_owned(), entry.repeated.into());
         }
@@ -57,12 +63,10 @@ pub(crate) fn event(entry: &LogEntry) -> Value {
 fn classified(event: &Event) -> (u32, u32, Map<String, Value>) {
     let (class, activity, fields) = match event {
         Event::Request(request) => {
-            let (method, activity) = http(&request.method, request.scheme, &request.host, &request.target);
-            let mut fields = json!({
-                "http_request": method,
-                "dst_endpoint": endpoint(&request.host, request.scheme),
-                "traffic": {"bytes_out": request.bytes_up, "bytes_in": request.bytes_down},
-            });
+            let (activity, mut fields) =
+                http(&request.method, request.scheme, &request.host, &request.target);
+            let traffic = json!({"bytes_out": request.bytes_up, "bytes_in": request.bytes_down});
+            set(&mut fields, "traffic", traffic);
             if let Some(code) = request.status {
                 set(&mut fields, "http_response", json!({"code": code}));
             }
@@ -70,7 +74,11 @@ fn classified(event: &Event) -> (u32, u32, Map<String, Value>) {
         }
         Event::RequestOpen(request) => {
             let (activity, fields) = open(request);
-            (HTTP, activity, decided(fields, RequestOutcome::Allowed, None, None))
+            let mut fields = decided(fields, RequestOutcome::Allowed, None, None);
+            // It may still fail.
+            set(&mut fields, "status_id", 0.into());
+            set(&mut fields, "status_detail", "in progress".into());
+            (HTTP, activity, fields)
         }
         Event::Asked { request, .. } => {
             let (activity, fields) = open(request);
@@ -138,29 +146,44 @@ fn classified(event: &Event) -> (u32, u32, Map<String, Value>) {
     (class, activity, fields)
 }
 
-/// A request, and its activity.
-fn http(method: &str, scheme: Scheme, host: &str, target: &str) -> (Value, u32) {
-    let activity = METHODS.iter().zip(1..).find(|(known, _)| **known == method);
+/// The activity of a request, and its fields.
+fn http(method: &str, scheme: Scheme, host: &str, target: &str) -> (u32, Value) {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let url = json!({
+    let mut url = json!({
         "scheme": name(scheme),
         "hostname": host,
         "port": scheme.default_port(),
         "path": path,
-        "query_string": query.unwrap_or_default(),
         "url_string": url(scheme, host, target),
     });
-    (json!({"http_method": method, "url": url}), activity.map_or(OTHER, |(_, activity)| activity))
+    if let Some(query) = query {
+        set(&mut url, "query_string", query.into());
+    }
+    let mut fields = json!({"dst_endpoint": endpoint(host, scheme)});
+    let mut request = json!({"url": url});
+    let known = METHODS.iter().zip(1..).find(|(known, _)| **known == method);
+    if known.is_some() {
+        set(&mut request, "http_method", method.into());
+    } else {
+        set(&mut fields, "activity_name", method.into());
+    }
+    set(&mut fields, "http_request", request);
+    (known.map_or(OTHER, |(_, activity)| activity), fields)
 }
 
 fn open(request: &OpenRequest) -> (u32, Value) {
-    let (method, activity) = http(&request.method, request.scheme, &request.host, &request.target);
-    let fields = json!({"http_request": method, "dst_endpoint": endpoint(&request.host, request.scheme)});
-    (activity, fields)
+    http(&request.method, request.scheme, &request.host, &request.target)
 }
 
 fn endpoint(host: &str, scheme: Scheme) -> Value {
-    json!({"hostname": host, "svc_name": name(scheme), "port": scheme.default_port()})
+    let mut endpoint = json!({"svc_name": name(scheme), "port": scheme.default_port()});
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if bare.parse::<IpAddr>().is_ok() {
+        set(&mut endpoint, "ip", bare.into());
+    } else if !host.is_empty() {
+        set(&mut endpoint, "hostname", host.into());
+    }
+    endpoint
 }
 
 fn name(scheme: Scheme) -> &'static str {
@@ -242,7 +265,14 @@ mod tests {
         assert_eq!(blocked["http_response"], json!({"code": 403}));
         assert_eq!(blocked["traffic"], json!({"bytes_out": 1, "bytes_in": 2}));
         let open = of(r#""event":"request_open","method":"BREW","scheme":"http","host":"a.b","target":"/""#);
-        assert_eq!((&open["type_uid"], &open["action_id"]), (&json!(400_299), &json!(1)));
+        assert_eq!((&open["type_uid"], &open["activity_name"]), (&json!(400_299), &json!("BREW")));
+        assert_eq!((&open["action_id"], &open["status_id"]), (&json!(1), &json!(0)));
+        assert_eq!(open["http_request"].get("http_method"), None);
+        let address = of(
+            r#""event":"request_open","method":"GET","scheme":"http","host":"[2001:db8::1]","target":"/""#,
+        );
+        let expected = json!({"ip": "2001:db8::1", "svc_name": "http", "port": 80});
+        assert_eq!(address["dst_endpoint"], expected);
     }
 
     #[test]
@@ -267,7 +297,9 @@ mod tests {
             (r#""event":"warning","text":"x""#, 99),
             (r#""event":"task_start""#, 99),
         ] {
-            assert_eq!(of(json)["type_uid"], uid, "{json}");
+            let event = of(json);
+            assert_eq!(event["type_uid"], uid, "{json}");
+            assert_eq!(event.get("activity_name").is_some(), uid == 99, "{json}");
         }
     }
 }

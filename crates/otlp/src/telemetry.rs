@@ -18,6 +18,9 @@ use crate::entry;
 use crate::message::{Message, Resource, Signal, attribute, scope};
 use crate::metrics::Totals;
 
+/// Maximum number of records in a message.
+const CHUNK: usize = 500;
+
 /// The telemetry of one run, from the entries of its network log in their order.
 #[derive(Debug)]
 pub struct Telemetry {
@@ -90,12 +93,11 @@ impl Telemetry {
         self.logs.is_empty()
     }
 
-    /// The log records and spans since the last call.
+    /// The log records and spans since the last call, at most 500 in each message.
     #[must_use]
     pub fn take(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
-        let log_records = std::mem::take(&mut self.logs);
-        if !log_records.is_empty() {
+        for log_records in chunks(std::mem::take(&mut self.logs)) {
             let records = log_records.len();
             let scope_logs = vec![ScopeLogs { scope: Some(scope()), log_records, ..ScopeLogs::default() }];
             let resource = Some(self.resource.proto());
@@ -103,10 +105,8 @@ impl Telemetry {
             let request = ExportLogsServiceRequest { resource_logs: vec![logs] };
             messages.push(Message::new(Signal::Logs, records, &request));
         }
-        let spans = std::mem::take(&mut self.spans);
-        if !spans.is_empty() {
-            messages.push(self.traces(spans));
-        }
+        let spans = chunks(std::mem::take(&mut self.spans));
+        messages.extend(spans.into_iter().map(|spans| self.traces(spans)));
         messages
     }
 
@@ -166,6 +166,16 @@ impl Telemetry {
         self.spans_made += 1;
         u64::from_be_bytes(self.context.span).wrapping_add(self.spans_made).to_be_bytes()
     }
+}
+
+/// Messages that collectors accept regardless of their limits.
+fn chunks<T>(mut records: Vec<T>) -> Vec<Vec<T>> {
+    let mut chunks = Vec::new();
+    while !records.is_empty() {
+        let rest = records.split_off(records.len().min(CHUNK));
+        chunks.push(std::mem::replace(&mut records, rest));
+    }
+    chunks
 }
 
 fn status(is_error: bool) -> Option<Status> {

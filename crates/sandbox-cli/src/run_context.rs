@@ -258,6 +258,11 @@ impl<I> RunContext<'_, I> {
         if let Some(Err(failure)) = record.as_ref().map(|record| record.write(&folder)) {
             printer.warning(failure);
         }
+        if let Some(left) = left
+            && let Err(error) = removal::start(&self.settings.sandbox, left)
+        {
+            printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
+        }
         if let Some(export) = self.export {
             tokio::select! {
                 () = export.finish(status, record.as_ref(), printer) => {}
@@ -266,11 +271,6 @@ impl<I> RunContext<'_, I> {
         }
         // Who waits for the end reads the record then.
         self.folder.close();
-        if let Some(left) = left
-            && let Err(error) = removal::start(&self.settings.sandbox, left)
-        {
-            printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
-        }
         finished
     }
 }

@@ -124,7 +124,7 @@ impl Collector {
         };
         match post(&uri, self.headers.clone(), body.into(), LIMIT).await {
             Ok((status, body)) if status.is_success() => {
-                Lost::new(rejected(&body), "it rejected them".to_owned())
+                Lost::new(rejected(&body).min(records), "it rejected them".to_owned())
             }
             Ok((status, _)) => Lost::new(records, format!("status {status}")),
             Err(error) => Lost::new(records, error.to_string()),
@@ -179,7 +179,7 @@ impl Lost {
 
     fn and(self, other: Self) -> Self {
         let problem = if other.records > 0 { other.problem } else { self.problem };
-        Self { records: self.records + other.records, problem }
+        Self { records: self.records.saturating_add(other.records), problem }
     }
 }
 
@@ -211,6 +211,7 @@ impl Export {
     /// Sends the rest, and the end of the run, whose record is missing if it never executed.
     pub(crate) async fn finish(self, status: ExitStatus, record: Option<&RunRecord>, printer: Printer) {
         let Self { began_ms, collector, end, task } = self;
+        let ended_ms = now_ms();
         end.send_replace(true);
         let (telemetry, lost) = match task.await {
             Ok(sent) => sent,
@@ -222,7 +223,7 @@ impl Export {
             cost: session.cost,
             turns: session.turns,
         });
-        let end = RunEnd { began_ms, ended_ms: now_ms(), exit_code: status.code(), agent };
+        let end = RunEnd { began_ms, ended_ms, exit_code: status.code(), agent };
         let lost = lost.and(collector.send(telemetry.end(&end)).await);
         if lost.records > 0 {
             let Lost { records, problem } = lost;
@@ -242,7 +243,17 @@ async fn follow(
 ) -> (Telemetry, Lost) {
     let mut lost = Lost::default();
     let mut due: Option<Instant> = None;
+    // When the rest of the log is given up, once the run has ended.
+    let mut last: Option<Instant> = None;
     loop {
+        if *ended.borrow() && *last.get_or_insert_with(|| Instant::now() + LIMIT) <= Instant::now() {
+            return (
+                telemetry,
+                lost.and(Lost::new(1, "the rest of the log was not read in time".to_owned())),
+            );
+        }
+        // A log that is read without waiting must not keep a signal from being seen.
+        tokio::task::consume_budget().await;
         let line = match due {
             Some(due) => timeout_at(due, follower.next_line()).await,
             None => Ok(follower.next_line().await),

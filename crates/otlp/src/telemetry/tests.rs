@@ -170,6 +170,14 @@ fn exported(event: &Event) -> Vec<u8> {
 }
 
 #[test]
+fn many_records_are_several_messages() {
+    let mut telemetry = telemetry();
+    (0..1001).for_each(|_| telemetry.push(&entry(&Event::Request(request()))));
+    let counts: Vec<_> = telemetry.take().iter().map(|message| message.records).collect();
+    assert_eq!(counts, [500, 500, 1, 500, 500, 1]);
+}
+
+#[test]
 fn cost_that_no_run_has_is_not_a_metric() {
     for (cost, is_good) in [(0.5, true), (0.0, false), (-5.0, false), (1e308, false), (f64::NAN, false)] {
         let agent = AgentEnd { name: "claude".to_owned(), outcome: None, cost: Some(cost), turns: None };

@@ -92,6 +92,9 @@ impl Project {
     }
 
     fn set_up(&self, mut command: Command) -> Command {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_telemetry(name)) {
+            command.env_remove(name);
+        }
         command
             .current_dir(self.path())
             .env("SANDBOX_PROXY_DIR", &self.proxy_dir)
@@ -134,6 +137,11 @@ impl Project {
         assert_eq!(line, "ready\n");
         (child, stdout)
     }
+}
+
+/// Whether a variable of this machine would send the telemetry of the tests somewhere.
+fn is_of_telemetry(name: &OsStr) -> bool {
+    name == "TRACEPARENT" || name.to_str().is_some_and(|name| name.starts_with("OTEL_"))
 }
 
 pub(crate) fn config(prefix: &str, image: &str) -> String {
