@@ -244,9 +244,9 @@ async fn follow(
     let mut lost = Lost::default();
     let mut due: Option<Instant> = None;
     // When the rest of the log is given up, once the run has ended.
-    let mut last: Option<Instant> = None;
+    let mut given_up: Option<Instant> = None;
     loop {
-        if *ended.borrow() && *last.get_or_insert_with(|| Instant::now() + LIMIT) <= Instant::now() {
+        if *ended.borrow() && *given_up.get_or_insert_with(|| Instant::now() + LIMIT) <= Instant::now() {
             return (
                 telemetry,
                 lost.and(Lost::new(1, "the rest of the log was not read in time".to_owned())),
