@@ -22,8 +22,10 @@ const CONNECTIONS: usize = 256;
 const REQUESTS: usize = 512;
 /// Larger than any window or buffer.
 const LARGE: usize = 64 * 1024 * 1024;
-/// The peak resident memory that the program may reach, in kilobytes; its container has 128 MiB.
-const MAX_PEAK_KB: u64 = 96_000;
+/// The peak resident memory that the program may reach, in kilobytes; its container has 128 MiB. This is
+/// for the unoptimized program, whose peak in the test with the most is between 82,000 and 101,000; that
+/// of the shipped one is below 50,000 in all of them.
+const MAX_PEAK_KB: u64 = 112_000;
 /// The time for requests that get no response to progress as far as they can.
 const SETTLE: Duration = Duration::from_secs(1);
 
