@@ -1,12 +1,14 @@
 //! The requests into which a masked secret may be inserted, and how strictly.
 
 use allowlist::{Glob, HostPattern};
+use serde::{Deserialize, Serialize};
 
 use crate::HeaderPattern;
 
 /// The only places for the real value of a masked secret. The default has none: without scopes and
 /// headers, [`prepare_secrets`](crate::prepare_secrets) refuses it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Injection {
     /// The hosts that receive it.
     pub scopes: Vec<HostPattern>,

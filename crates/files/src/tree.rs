@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxFlags, Uid, chmodat, fchmod,
-    fchown, mkdirat, mknodat, openat, openat2, readlinkat, statx,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, Statx, StatxFlags, Uid,
+    chmodat, fchmod, fchown, mkdirat, mknodat, openat, openat2, readlinkat, seek, statx,
 };
 use rustix::io::Errno;
 
@@ -362,6 +362,24 @@ impl Listing {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Bytes of the holes of `file`, whose facts are `facts`; not all of them if they are more than `most`.
+/// Compression is no hole.
+pub fn holes(file: &File, facts: &Facts, most: u64) -> io::Result<u64> {
+    let (mut holes, mut at) = (0_u64, 0);
+    // Otherwise it has none, or almost none.
+    while facts.stored < facts.size && at < facts.size && holes <= most {
+        let start = seek(file, SeekFrom::Hole(at))?;
+        let end = match seek(file, SeekFrom::Data(start)) {
+            Err(Errno::NXIO) => facts.size,
+            end => end?,
+        };
+        holes = holes.saturating_add(end.min(facts.size).saturating_sub(start));
+        at = end;
+    }
+    seek(file, SeekFrom::Start(0))?;
+    Ok(holes)
 }
 
 /// Whether the path does not exist, or leads through a link.

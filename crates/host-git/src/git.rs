@@ -72,6 +72,8 @@ pub(crate) struct Git<'a> {
     hooks: Vec<OsString>,
     /// The repository's own path, and the work tree that git writes.
     work_tree: Option<(PathBuf, PathBuf)>,
+    /// The environment of [`of_user`](Self::of_user).
+    user: Option<Vec<(OsString, OsString)>>,
     memory: u64,
     file_bytes: u64,
     output: u64,
@@ -110,6 +112,7 @@ impl<'a> Git<'a> {
             index: None,
             hooks: Vec::new(),
             work_tree: None,
+            user: None,
             memory: limits.memory,
             file_bytes: limits.object_bytes.saturating_mul(2),
             output: OUTPUT,
@@ -156,6 +159,16 @@ impl<'a> Git<'a> {
     pub(crate) fn with_work_tree(&self, path: &Path, folder: &Path, objects: &Path) -> Self {
         let work_tree = Some((path.to_owned(), folder.to_owned()));
         Self { work_tree, ..self.with_objects(objects, Objects::None) }
+    }
+
+    /// A copy that reads the work tree `folder` and the configurations of the machine and of the user,
+    /// whom `variables` describe, besides the repository's. Git changes its working directory, so the
+    /// repository has its path `common`.
+    pub(crate) fn of_user(&self, common: &Path, folder: &Path, variables: &[(OsString, OsString)]) -> Self {
+        let git_dir = common.join(&self.own);
+        let paths = [("GIT_DIR", git_dir.as_path()), ("GIT_COMMON_DIR", common), ("GIT_WORK_TREE", folder)];
+        let paths = paths.map(|(name, path)| (name.into(), path.as_os_str().to_owned()));
+        Self { user: Some([variables, &paths[..]].concat()), ..self.clone() }
     }
 
     /// Git's output if it succeeds.
@@ -207,8 +220,10 @@ impl<'a> Git<'a> {
     fn command(&self) -> Command {
         let mut git = Command::new("git");
         // Use the open folder, not the one that has its path by now. A process group of its own
-        // lets git finish, and remove its locks, if this program's group is killed.
-        git.process_group(0);
+        // lets git finish, and remove its locks, if this program's group is killed. Listing has none.
+        if self.user.is_none() {
+            git.process_group(0);
+        }
         git.env_clear().current_dir(self.common.reached());
         // Without it, the system's default folders are searched.
         if let Some(path) = std::env::var_os("PATH").and_then(|path| sandbox_files::search_path(&path)) {
@@ -261,6 +276,13 @@ impl<'a> Git<'a> {
             git.env(format!("GIT_CONFIG_KEY_{number}"), hook);
             git.env(format!("GIT_CONFIG_VALUE_{number}"), "false");
         }
+        // Settings in the environment override those of files, and `-c` above overrides them.
+        if let Some(user) = &self.user {
+            for name in ["HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL"] {
+                git.env_remove(name);
+            }
+            git.envs(user.iter().map(|(name, value)| (name, value)));
+        }
         git
     }
 
@@ -312,6 +334,11 @@ impl<'a> Git<'a> {
 }
 
 impl GitRun {
+    /// Whether it printed no message.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.messages.trim_ascii().is_empty()
+    }
+
     pub(crate) fn error(&self) -> Error {
         Error::Git { operation: self.operation, message: self.message() }
     }

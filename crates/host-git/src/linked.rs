@@ -54,6 +54,12 @@ impl MainWorkTree {
         Ok(Some(Self { path: path.to_owned(), host: HostRepository::open(&git)? }))
     }
 
+    /// Its repository.
+    #[must_use]
+    pub fn repository(&self) -> &HostRepository {
+        &self.host
+    }
+
     /// Its topmost folder.
     #[must_use]
     pub fn path(&self) -> &Path {

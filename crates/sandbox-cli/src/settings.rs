@@ -1,6 +1,7 @@
 //! The settings: command line, environment and `sandbox.yaml`, combined once.
 
 mod build;
+mod bundled;
 mod defaults;
 mod devcontainer;
 #[cfg(test)]

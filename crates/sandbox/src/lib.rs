@@ -133,10 +133,12 @@ pub mod workspace {
     pub use sandbox_workspace::{
         Applied, ApplyOptions, Change, ChangeKind, EntryKind, FailedImport, Findings, GitChanges,
         GitIdentity, MainWorkTree, OutsideRepository, OutsideRepositoryError, Protection, RepositoryChanges,
-        TamperKind, TamperedPath, Versions, WaitingSetting, Withheld, WorkspaceCopy, WorkspaceError,
-        git_configurations, remove_folder,
+        TamperKind, TamperedPath, TreeFilesError, Versions, WaitingSetting, Withheld, WorkspaceCopy,
+        WorkspaceError, git_configurations, remove_folder, tree_files,
     };
-    pub use sandbox_workspace::{ImportError, ImportReport, Left, RefChange, RefOutcome, SettingChange};
+    pub use sandbox_workspace::{
+        ImportError, ImportReport, Left, RefChange, RefOutcome, SettingChange, WorkTreeFiles,
+    };
 }
 
 /// Facts about the engine, and verification of the sandbox's guarantees on it.

@@ -31,6 +31,7 @@ mod role;
 mod sparse;
 mod tampered;
 mod trash;
+mod tree_files;
 #[cfg(test)]
 mod unprivileged;
 mod watch;
@@ -48,6 +49,8 @@ pub use protection::Protection;
 pub use removal::remove_folder;
 pub use sandbox_host_git::{
     Error as ImportError, Left, MainWorkTree, RefChange, RefOutcome, Report as ImportReport, SettingChange,
+    WorkTreeFiles,
 };
 pub use tampered::{TamperKind, TamperedPath};
+pub use tree_files::{TreeFilesError, tree_files};
 pub use workspace_guard::{Findings, WorkspaceGuard};

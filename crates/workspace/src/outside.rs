@@ -139,6 +139,12 @@ impl OutsideRepository {
         &self.folder
     }
 
+    /// The name of the work tree's folder in its `worktrees`.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        self.own.file_name().unwrap_or_default()
+    }
+
     /// Its path in the container.
     #[must_use]
     pub fn container_path(&self) -> &str {

@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace must have a rule.
-const RULES: [Rule; 28] = [
+const RULES: [Rule; 29] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
@@ -49,6 +49,11 @@ const RULES: [Rule; 28] = [
         never_links: &["bollard", "aws-lc-rs", "openssl", "serde_yaml", "unsafe-libyaml"],
     },
     Rule { package: "sandbox-inside", may_use: &[], never_links: PURE },
+    Rule {
+        package: "sandbox-bundle",
+        may_use: &["allowlist", "sandbox-credentials", "sandbox-files"],
+        never_links: &["hyper", "rustls", "bollard"],
+    },
     Rule { package: "sandbox-files", may_use: &[], never_links: &["hyper", "rustls", "bollard"] },
     Rule {
         package: "sandbox-workspace",
@@ -121,6 +126,7 @@ const RULES: [Rule; 28] = [
             "allowlist",
             "claude-output",
             "located-yaml",
+            "sandbox-bundle",
             "sandbox-credentials",
             "sandbox-https",
             "sandbox-logins",

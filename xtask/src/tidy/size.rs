@@ -10,14 +10,15 @@ const HERE: &str = "xtask/src/tidy/size.rs";
 const TESTS: &str = "tests";
 /// The maximum number of code lines, which are neither blank nor comments. Tests of a crate count
 /// as [`TESTS`], in every folder.
-const BUDGET: [(&str, usize); 25] = [
+const BUDGET: [(&str, usize); 26] = [
     ("crates/agents", 1_200),
     ("crates/allowlist", 7_400),
+    ("crates/bundle", 700),
     ("crates/claude-output", 900),
     ("crates/credentials", 1_100),
     ("crates/files", 1_000),
     ("crates/gate", 1_200),
-    ("crates/host-git", 4_600),
+    ("crates/host-git", 4_700),
     ("crates/https", 130),
     ("crates/inside", 2_900),
     ("crates/located-yaml", 1_100),
@@ -30,12 +31,12 @@ const BUDGET: [(&str, usize); 25] = [
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 16_300),
-    ("crates/sandbox-cli", 20_900),
+    ("crates/sandbox-cli", 21_400),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
-    ("crates/workspace", 6_500),
+    ("crates/workspace", 6_550),
     ("xtask", 7_750),
-    (TESTS, 72_800),
+    (TESTS, 73_750),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -94,6 +94,17 @@ fn outer_policy_cannot_be_answered_learnt_or_opened() {
 }
 
 #[test]
+fn policy_within_very_many_others_is_not_read() {
+    let read = |count: usize| {
+        let outer = (0..count).map(|at| OuterPolicy::new(at.to_string(), Allowlist::default()));
+        let json = Allowlist::default().within_all(outer).to_json();
+        serde_json::from_str::<Allowlist>(&json).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(100), Ok(()), "the control");
+    assert!(read(101).unwrap_err().contains("within at most 100 others"));
+}
+
+#[test]
 fn headers_are_limited_where_an_outer_policy_needs_it() {
     let host = HostName::from_wire(b"a.example").unwrap();
     let inner = policy("domains: [a.example]");

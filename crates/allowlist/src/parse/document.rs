@@ -59,6 +59,9 @@ impl From<Document> for Allowlist {
     }
 }
 
+/// Outer policies that the form between programs may have. Each is compared with all before it.
+const OUTER: usize = 100;
+
 /// The form between programs, which has outer policies too.
 impl<'de> Deserialize<'de> for Allowlist {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -69,6 +72,9 @@ impl<'de> Deserialize<'de> for Allowlist {
             if let Some(at) = entries.iter().position(is_within) {
                 within = entries.remove(at).1;
             }
+        }
+        if matches!(&within, Node::List(outer) if outer.len() > OUTER) {
+            return Err(D::Error::custom(format!("a policy is within at most {OUTER} others")));
         }
         let document = located_yaml::from_node::<Document>(&node).map_err(D::Error::custom)?;
         let outer = located_yaml::from_node::<Vec<OuterPolicy>>(&within).map_err(D::Error::custom)?;

@@ -7,9 +7,10 @@ use clap_complete::Shell;
 use sandbox::EngineAddress;
 
 use super::{
-    AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, ConfigCommand, CopyOfRun,
-    DiffArgs, EachTask, ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, ReportArgs,
-    RunArgs, RunsArg, ShellArgs, SshCommand, StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
+    AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, BundleCommand,
+    ConfigCommand, CopyOfRun, DiffArgs, EachTask, ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs,
+    PolicyCommand, ReportArgs, RunArgs, RunsArg, ShellArgs, SshCommand, StopArgs, TaskArgs, TrustArgs,
+    VerifyArgs, WaitArgs, WatchArgs,
 };
 use crate::trust::Trust;
 
@@ -114,6 +115,9 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Pack a command, its policy and the work tree into one file, to read and to send
+    #[command(subcommand)]
+    Bundle(BundleCommand),
     /// Write settings, allowlist and Dockerfile for the project's languages and agent
     Init(InitArgs),
     /// Show the changes a task made in its copy of the work tree
@@ -339,6 +343,10 @@ mod tests {
             &["run", "--ask", "--ask-timeout", "25h", "--", "ls"],
             &["run", "--image", "a", "--dockerfile", "b", "--", "ls"],
             &["run", "--mount", "/a", "--", "ls"],
+            &["bundle"],
+            &["bundle", "create", "-o", "x"],
+            &["bundle", "create", "--", "ls"],
+            &["bundle", "create", "-o", "x", "--mount", "/a:/b", "--", "ls"],
             &["exec"],
             &["exec", "--timeout", "0", "--", "ls"],
             &["exec", "--network", "bridge", "--", "ls"],

@@ -3,6 +3,7 @@
 mod agent;
 mod allowlist;
 mod background;
+mod bundle;
 mod cli;
 mod config;
 mod copy;
@@ -26,6 +27,7 @@ pub(crate) use allowlist::{
     SimulateArgs, WhyArgs,
 };
 pub(crate) use background::{AttachArgs, BackgroundArgs, RunsArg, WaitArgs};
+pub(crate) use bundle::{BundleCommand, CreateBundleArgs, ShowBundleArgs};
 pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output, PsArgs};
 pub(crate) use config::{ConfigCheckArgs, ConfigCommand};
 pub(crate) use copy::{ApplyArgs, CopyOfRun, DiffArgs};

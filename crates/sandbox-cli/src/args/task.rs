@@ -89,6 +89,10 @@ pub(crate) struct TaskArgs {
     pub(crate) ask_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) once: OnceArgs,
+    /// Return only when its containers are removed from the engine [default: a process of its own
+    /// removes them]
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// Mount a file or folder of the host; :ro for read-only
     #[arg(long = "mount", value_name = "SRC:DST[:ro]", value_parser = problem_of::<Mount>)]
     pub(crate) mounts: Vec<Mount>,
@@ -126,10 +130,6 @@ pub(crate) struct OnceArgs {
     /// Time limit, such as 90s, 10m or 2h; exit code 124 when it is reached
     #[arg(long, value_name = "TIME", value_parser = limit)]
     pub(crate) timeout: Option<Duration>,
-    /// Return only when its containers are removed from the engine [default: a process of its own
-    /// removes them]
-    #[arg(long)]
-    pub(crate) wait: bool,
     /// Set a variable; NAME alone passes on its value in your environment
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::args::{
-    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, RunArgs, WorkspaceAccess,
+    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, RunArgs, VerifyArgs,
+    WorkspaceAccess,
 };
 use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
@@ -15,8 +16,8 @@ use crate::trust::Trust;
 use crate::work_tree;
 
 use super::{
-    agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, exec, gate, generate,
-    image, init, logs, policy, report, run, runs, ssh, status, trust, verify, watch,
+    agent, allowlist, apply, attach, build, bundle, clean, config, diff, discard, doctor, exec, gate,
+    generate, image, init, logs, policy, report, run, runs, ssh, status, trust, verify, watch,
 };
 
 /// Runs the command.
@@ -58,6 +59,7 @@ pub(crate) async fn dispatch(
             let project = trusted(&args.task.image, args.task.policy.allowlist.as_deref())?;
             Box::pin(agent::start(*args, project, &global, environment, printer)).await
         }
+        Command::Bundle(command) => bundle::bundle(&command, needing, environment, printer),
         Command::Init(args) => init::init(&args, environment, printer),
         Command::Diff(args) => diff::diff(&args, &configured()?, printer),
         Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, printer).await,
@@ -100,8 +102,7 @@ pub(crate) async fn dispatch(
         }
         Command::Doctor(args) => doctor::doctor(project(), sandbox, environment, args.output, printer).await,
         Command::Verify(args) => {
-            let settings = trusted(&args.image, None)?.verification(&args, &global, environment, printer)?;
-            verify::verify(settings, args.output, printer).await
+            verify_in(&trusted(&args.image, None)?, &args, &global, environment, printer).await
         }
         Command::Completions { shell } => Ok(generate::completions(shell, printer)),
         Command::Man { dir } => generate::man(dir.as_deref(), environment, printer),
@@ -150,6 +151,17 @@ async fn build_in(
 ) -> Result<ExitStatus, Failure> {
     let config = project.sandbox(global, environment, printer)?;
     build::build(args, force, project, config, printer).await
+}
+
+async fn verify_in(
+    project: &TrustedProject,
+    args: &VerifyArgs,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let settings = project.verification(args, global, environment, printer)?;
+    verify::verify(settings, args.output, printer).await
 }
 
 async fn exec_in(

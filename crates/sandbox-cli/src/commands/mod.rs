@@ -5,6 +5,7 @@ mod allowlist;
 mod apply;
 mod attach;
 mod build;
+mod bundle;
 mod clean;
 mod config;
 mod diff;

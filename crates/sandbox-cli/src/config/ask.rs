@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use located_yaml::{InvalidFile, Spanned};
+use located_yaml::{InvalidFile, Location, Spanned};
 use sandbox::host_path::Resolver;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
@@ -43,6 +43,11 @@ impl<'de> Deserialize<'de> for AskCommand {
 }
 
 impl AskCommand {
+    /// Where it is written.
+    pub(super) fn location(&self) -> &Location {
+        self.0.location()
+    }
+
     /// Describes it for the trust review.
     pub(crate) fn right(&self) -> String {
         format!("{}, to answer questions of --ask", Kept::Command(self.0.to_vec()))

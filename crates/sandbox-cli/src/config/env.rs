@@ -37,6 +37,22 @@ impl Environment {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
+    /// The variables by which git finds the configurations of the user and of the machine.
+    pub(crate) fn of_git(&self) -> Vec<(OsString, OsString)> {
+        let is_gits = |name: &OsStr| {
+            name == "HOME" || name == "XDG_CONFIG_HOME" || name.as_encoded_bytes().starts_with(b"GIT_CONFIG_")
+        };
+        let variables = self.0.iter().filter(|(name, _)| is_gits(name));
+        variables.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// The same with one more variable.
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut variables = self.0.clone();
+        variables.insert(name.into(), value.into());
+        Self(variables)
+    }
+
     fn value(&self, name: &str) -> Option<&OsStr> {
         self.exact(name).filter(|value| !value.is_empty())
     }
@@ -47,16 +63,6 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Environment {
     fn from_iter<T: IntoIterator<Item = (&'a str, &'a str)>>(variables: T) -> Self {
         let owned = |(name, value): (&str, &str)| (name.into(), value.into());
         Self(variables.into_iter().map(owned).collect())
-    }
-}
-
-#[cfg(test)]
-impl Environment {
-    /// The same with one more variable.
-    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
-        let mut variables = self.0.clone();
-        variables.insert(name.into(), value.into());
-        Self(variables)
     }
 }
 

@@ -256,6 +256,65 @@ impl ConfigFile {
         keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
     }
 
+    /// The first setting that means something only on this host, with the reason and its place.
+    pub(crate) fn bound_to_host(&self) -> Option<(&'static str, &'static str, Option<&Location>)> {
+        // Each field is listed, so that a new one is judged.
+        let Self {
+            // These travel.
+            image: _,
+            dockerfile: _,
+            context: _,
+            env: _,
+            pass_env: _,
+            upstream: _,
+            resource_limits: _,
+            protected_paths: _,
+            // These have no effect where an image is only named, and a command runs on a copy.
+            engine: _,
+            prefix: _,
+            build: _,
+            agent: _,
+            workspace: _,
+            // These are empty after `complete`.
+            masked_secrets: _,
+            signing_credentials: _,
+            logins: _,
+            services: _,
+            credentials,
+            ask,
+            ssh,
+            network_sandbox,
+            host_services,
+            gate,
+            mounts,
+            protect_workspace,
+        } = self;
+        let is_there = |is_there: bool| is_there.then_some(None);
+        let settings = [
+            ("mounts", "has files of this host", mounts.first().map(Spanned::location).map(Some)),
+            ("services", "leads to services of this host", is_there(!host_services.is_empty())),
+            ("gate", "names repositories of this host", gate.first().map(Spanned::location).map(Some)),
+            ("ssh", "signs with keys of this host", ssh.as_ref().map(|ssh| ssh.scope.location()).map(Some)),
+            ("ask", "runs a program of this host", ask.as_ref().map(AskCommand::location).map(Some)),
+            (
+                "logins",
+                "is refreshed on this host only",
+                credentials.logins.first().map(|login| &login.location).map(Some),
+            ),
+            (
+                "network_sandbox: false",
+                "is for commands of this host; a bundle has a policy",
+                is_there(*network_sandbox == Some(false)),
+            ),
+            (
+                "protect_workspace: false",
+                "is for the work tree of this host",
+                is_there(*protect_workspace == Some(false)),
+            ),
+        ];
+        settings.into_iter().find_map(|(key, why, place)| Some((key, why, place?)))
+    }
+
     /// The same, with `user` as the fallback. Maps are merged by name, lists of protected paths are
     /// concatenated.
     pub(super) fn merged(self, user: Self) -> Self {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use located_yaml::{InvalidFile, Spanned};
 use sandbox::host_path::{Found, Resolver};
-use sandbox::{Agent, SandboxConfig};
+use sandbox::{Agent, SandboxConfig, UpstreamConfig};
 
 use super::defaults::AgentDefaults;
 use super::review::{Obeyed, TrustedProject};
@@ -254,15 +254,22 @@ impl TrustedProject {
         let mut config = SandboxConfig::new(engine, &self.places.state).on_demand();
         config.prefix = self.prefix();
         config.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
+        config.upstream = self.upstream()?;
+        Ok(config)
+    }
+
+    /// The configuration of upstream access.
+    pub(super) fn upstream(&self) -> Result<UpstreamConfig, Failure> {
         let UpstreamFile { dns, extra_roots, allow_addresses } = &self.file.upstream;
-        config.upstream.dns = *dns;
-        config.upstream.allow_addresses = allow_addresses.iter().map(|network| network.0).collect();
+        let mut upstream = UpstreamConfig::default();
+        upstream.dns = *dns;
+        upstream.allow_addresses = allow_addresses.iter().map(|network| network.0).collect();
         if let Some(path) = extra_roots {
             let (input, roots) = self.roots(path)?;
             self.obey(input.as_ref(), true)?;
-            config.upstream.extra_roots_pem = roots;
+            upstream.extra_roots_pem = roots;
         }
-        Ok(config)
+        Ok(upstream)
     }
 
     /// The same, for a container of the image in `image`.

@@ -86,7 +86,7 @@ impl TrustedProject {
         printer: Printer,
     ) -> Result<TaskSettings, Failure> {
         let mut sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
-        sandbox.remove_at_shutdown = !args.once.wait;
+        sandbox.remove_at_shutdown = !args.wait;
         let mode = args.workspace.or(self.file.workspace).unwrap_or(default_mode);
         let mounts = self.with_repository(self.mounts(&args.mounts, mode, args.unprotected))?;
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
@@ -254,7 +254,7 @@ impl Project {
 }
 
 /// The limits of the flags, otherwise those of the configuration.
-fn limits(flags: &OnceArgs, mut limits: ResourceLimits) -> ResourceLimits {
+pub(super) fn limits(flags: &OnceArgs, mut limits: ResourceLimits) -> ResourceLimits {
     limits.timeout = flags.timeout.or(limits.timeout);
     limits.memory = flags.memory.or(limits.memory);
     limits.cpus = flags.cpus.or(limits.cpus);
@@ -330,6 +330,7 @@ mod tests {
                 variables: once.iter().map(|&named| named.to_owned()).collect(),
                 ..OnceArgs::default()
             },
+            wait: false,
             allow_system_mounts: false,
             mounts: Vec::new(),
             workspace: None,

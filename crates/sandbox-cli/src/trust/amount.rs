@@ -1,12 +1,12 @@
 //! Formats amounts as people write them in files, exact to the byte and second.
 
 /// Bytes, as in 4g.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     whole(bytes, &[(1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")], "b")
 }
 
 /// Seconds, as in 10m.
-pub(super) fn time(seconds: u64) -> String {
+pub(crate) fn time(seconds: u64) -> String {
     whole(seconds, &[(3600, "h"), (60, "m")], "s")
 }
 

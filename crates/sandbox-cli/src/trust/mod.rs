@@ -14,6 +14,7 @@ mod policy;
 mod rights;
 mod store;
 
+pub(crate) use amount::{size, time};
 pub(crate) use changes::Changes;
 pub(crate) use configuration::configuration_rights;
 pub(crate) use image::image_rights;

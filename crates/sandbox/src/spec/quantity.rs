@@ -96,8 +96,9 @@ impl Cpus {
     }
 
     /// Billionths of a processor, the engine's unit.
+    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 1024e9, far below 2^53")]
-    pub(crate) fn nano(self) -> i64 {
+    pub fn nano(self) -> i64 {
         (self.0 * 1e9).round() as i64
     }
 }

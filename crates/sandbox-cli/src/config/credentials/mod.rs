@@ -2,6 +2,7 @@
 //! documents, their evaluation, and warnings about probable mistakes.
 
 mod advice;
+mod bundled;
 mod document;
 mod entry;
 mod list;

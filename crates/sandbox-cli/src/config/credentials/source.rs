@@ -17,7 +17,7 @@ use crate::config::setting::{Content, ENV_TAG, Setting};
 use crate::printer::quoted;
 
 /// A placeholder for a value that was not read, where only its form matters.
-const PLACEHOLDER: &str = "stands-in-for-a-value-0123456789";
+pub(super) const PLACEHOLDER: &str = "stands-in-for-a-value-0123456789";
 
 /// The tags for values that are not in the file.
 const TAGS: &str =

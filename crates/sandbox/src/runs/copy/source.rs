@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use sandbox_files::tree::{Facts, Kind, Tree};
+use sandbox_files::tree::{Facts, Kind, Tree, holes};
 
 use crate::error::RunError;
 
@@ -126,7 +126,7 @@ impl<W: Write> Walk<W> {
     fn leaf(&mut self, tree: &Tree, inner: &Path, facts: &Facts, at: &Path) -> io::Result<()> {
         match facts.kind {
             Kind::Link => self.link(&tree.target(inner)?, facts, at),
-            Kind::File if self.archive.is_none() => self.count_holes(facts),
+            Kind::File if self.archive.is_none() && facts.stored >= facts.size => Ok(()),
             Kind::File => self.file(&tree.file(inner)?, at),
             Kind::Folder | Kind::Special => Err(special()),
         }
@@ -149,8 +149,8 @@ impl<W: Write> Walk<W> {
     }
 
     /// Refuses files that would take far more space when unpacked.
-    fn count_holes(&mut self, facts: &Facts) -> io::Result<()> {
-        self.holes = self.holes.saturating_add(facts.size.saturating_sub(facts.stored));
+    fn count_holes(&mut self, file: &File, facts: &Facts) -> io::Result<()> {
+        self.holes = self.holes.saturating_add(holes(file, facts, MAX_HOLES)?);
         if self.holes <= MAX_HOLES {
             return Ok(());
         }
@@ -166,7 +166,7 @@ impl<W: Write> Walk<W> {
     fn file(&mut self, file: &File, at: &Path) -> io::Result<()> {
         // Metadata of the open file: it may have been replaced since the check.
         let facts = Facts::of(file)?;
-        self.count_holes(&facts)?;
+        self.count_holes(file, &facts)?;
         let Some(archive) = &mut self.archive else {
             return Ok(());
         };

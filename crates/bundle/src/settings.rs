@@ -1,0 +1,166 @@
+//! The settings of a bundle: everything that a run needs besides its files, image and secrets.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Component, Path};
+
+use allowlist::{Allowlist, HostPattern};
+use ipnet::IpNet;
+use sandbox_credentials::Injection;
+use serde::{Deserialize, Serialize};
+
+use crate::path::TreePath;
+
+/// A command and its settings. They have neither the value of a secret nor the place where one is
+/// kept. The default is not complete: it has no command.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The working directory in the container.
+    pub working_dir: String,
+    /// The image's name, which an engine must know.
+    pub image: String,
+    /// The task's variables.
+    pub variables: BTreeMap<VariableName, Variable>,
+    /// The keys with which its requests are signed again, by an arbitrary name.
+    pub signing: BTreeMap<String, SigningKey>,
+    /// The limits of the task.
+    pub limits: Limits,
+    /// How its proxy reaches the internet.
+    pub upstream: Upstream,
+    /// Paths whose changes are withheld, in addition to the usual ones: a name at any depth, or a
+    /// path in the tree.
+    pub protected_paths: Vec<TreePath>,
+    /// The network policy, with outer ones.
+    pub policy: Allowlist,
+}
+
+/// The name of a variable: not empty, without `=`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct VariableName(String);
+
+/// A variable of a task. *Host* is where the bundle is run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Variable {
+    /// It has this value.
+    Value(String),
+    /// It has the value of this variable of the host, which must be set.
+    Required(VariableName),
+    /// It has the value of the host's variable with its name; if that is not set, this one, if any.
+    IfSet(Option<String>),
+    /// It has a surrogate of a secret, which the host gives under its name.
+    Masked(Injection),
+}
+
+/// A key for AWS; each part is named by the task's variable that has its surrogate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SigningKey {
+    /// The variable of the key id.
+    pub access_key_id: VariableName,
+    /// The variable of the key itself.
+    pub secret_access_key: VariableName,
+    /// The third part of a temporary key.
+    pub session_token: SessionToken,
+    /// The hosts to which requests are signed.
+    pub scopes: Vec<HostPattern>,
+    /// Whether requests with another party's signature may be sent.
+    pub allow_foreign_credentials: bool,
+}
+
+/// The third part of a temporary key for AWS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionToken {
+    /// The key has none.
+    None,
+    /// The key is not usable without the one in this variable.
+    Required(VariableName),
+    /// The key has the one in this variable if it is set.
+    IfSet(VariableName),
+}
+
+/// The limits of a task; `None` means no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Seconds until it is stopped.
+    pub timeout: Option<u64>,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Billionths of a processor.
+    pub nano_cpus: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+    /// Bytes of its root file system.
+    pub disk: Option<u64>,
+}
+
+/// How a proxy reaches the internet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upstream {
+    /// The name server; `None` is the host's.
+    pub dns: Option<SocketAddr>,
+    /// Private networks that may be reached.
+    pub allow_addresses: Vec<IpNet>,
+    /// Certificate authorities that are trusted in addition to the public ones, in PEM.
+    pub extra_roots: String,
+}
+
+impl Settings {
+    /// The problem of settings that no run could have.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let Self { command, working_dir, image, variables, signing, limits, .. } = self;
+        let values = variables.values().filter_map(|variable| match variable {
+            Variable::Value(value) | Variable::IfSet(Some(value)) => Some(value),
+            Variable::Required(_) | Variable::IfSet(None) | Variable::Masked(_) => None,
+        });
+        let mut texts = command.iter().chain([working_dir, image]).chain(values);
+        let has_scope = |variable: &Variable| match variable {
+            Variable::Masked(injection) => !injection.scopes.is_empty() && !injection.headers.is_empty(),
+            Variable::Value(_) | Variable::Required(_) | Variable::IfSet(_) => true,
+        };
+        let pids = limits.pids.map(u64::from);
+        let mut limits = [limits.timeout, limits.memory, limits.nano_cpus, pids, limits.disk].into_iter();
+        let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+        if command.first().is_none_or(String::is_empty) {
+            Some("has no command")
+        } else if image.is_empty() {
+            Some("names no image")
+        } else if !working_dir.starts_with('/') || !Path::new(working_dir).components().all(is_plain) {
+            Some("has a working directory that is not an absolute path without `..`")
+        } else if texts.any(|text| text.contains('\0')) {
+            Some("has a text with a zero byte")
+        } else if !variables.values().all(has_scope) || signing.values().any(|key| key.scopes.is_empty()) {
+            Some("has a secret without hosts or headers")
+        } else if limits.any(|limit| limit == Some(0)) {
+            Some("has a limit of zero")
+        } else {
+            None
+        }
+    }
+}
+
+impl VariableName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for VariableName {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, &'static str> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err("the name of a variable must not be empty or contain `=`");
+        }
+        Ok(Self(name))
+    }
+}

@@ -1,0 +1,271 @@
+//! `bundle …`: a command with its settings and its work tree in one file, to read and to send.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::Path;
+
+use allowlist::HostPattern;
+use rustix::fs::{Mode, OFlags, openat};
+use sandbox::host_path::Found;
+use sandbox_bundle::{Bundle, Entry, Limits, Listing, SessionToken, Settings, Snapshot, Upstream, Variable};
+use sandbox_files::Replacement;
+use sandbox_files::tree::Tree;
+
+use crate::args::{BundleCommand, CreateBundleArgs, Output, ShowBundleArgs};
+use crate::config::{Environment, Places};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, plain_or_quoted, sanitize_name};
+use crate::settings::{Needs, TrustedProject};
+use crate::table::aligned;
+use crate::trust::{size, time};
+
+/// The permissions of a bundle, which has files of the user's.
+const MODE: u32 = 0o600;
+
+/// Runs the subcommand; `trusted` is called only if it acts.
+pub(crate) fn bundle(
+    command: &BundleCommand,
+    trusted: impl FnOnce(Needs<'_>) -> Result<TrustedProject, Failure>,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    match command {
+        BundleCommand::Create(args) => {
+            let needs = Needs { image: Some(&args.image), allowlist: args.policy.allowlist.as_deref() };
+            create(args, &trusted(needs)?, environment, printer)
+        }
+        BundleCommand::List => list(&trusted(Needs { image: None, allowlist: None })?, environment, printer),
+        BundleCommand::Show(args) => show(args, &Places::find(environment)?, printer),
+    }
+}
+
+fn create(
+    args: &CreateBundleArgs,
+    project: &TrustedProject,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let shown = sanitize_name(&args.output_file.display().to_string());
+    let (folder, name) = target(&args.output_file, project)?;
+    let settings = project.bundled(args, environment, printer)?;
+    let tree = Tree::open(&project.root).map_err(Failure::doing("open the project's folder"))?;
+    let snapshot = Snapshot::read(&tree, project.bundled_paths(&tree, environment)?)?;
+    project.refuse_secrets(&settings, snapshot.listing(), environment)?;
+    if snapshot.listing().sizes().next().is_none() {
+        printer.warning("no file is packed: the project is empty, or git ignores all of it");
+    }
+    // The folder that was found can be flushed only if it is opened for reading.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder =
+        openat(&folder, ".", flags, Mode::empty()).map_err(Failure::doing(format!("open `{shown}`")))?;
+    let mut digest = None;
+    let fill = |file: &mut File| {
+        digest = Some(snapshot.write(&mut BufWriter::new(file), &settings).map_err(io::Error::other)?);
+        Ok(())
+    };
+    let written = Replacement::shared(MODE).durable().fill_in(folder, name, fill);
+    written.map_err(Failure::doing(format!("write `{shown}`")))?;
+    if let Some(digest) = digest {
+        printer.line(digest);
+    }
+    printer.message(format_args!("{shown}: {}", amount(snapshot.listing())));
+    Ok(ExitStatus::Success)
+}
+
+/// The folder and name of the file that is written. In the project, the next bundle would contain it.
+fn target<'a>(file: &'a Path, project: &TrustedProject) -> Result<(Found, &'a str), Failure> {
+    let shown = || sanitize_name(&file.display().to_string());
+    let name = file.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Failure::usage(format!("`{}` is not the name of a file", shown())))?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = project.resolver.find(folder.unwrap_or(Path::new(".")))?;
+    if !folder.is_folder() {
+        return Err(Failure::new(format!("`{}` is not in a folder", shown())));
+    }
+    if project.resolver.find(&project.root)?.contains(&folder)? {
+        return Err(Failure::usage(format!("`{}` is in the project, whose files are packed", shown()))
+            .with_hint("name a file outside of it, such as ../NAME"));
+    }
+    // Root could replace `/dev/null`.
+    if folder.child(OsStr::new(name)).is_ok_and(|present| !present.is_file()) {
+        return Err(Failure::usage(format!("`{}` is a link, a folder or a device", shown())));
+    }
+    Ok((folder, name))
+}
+
+fn list(
+    project: &TrustedProject,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let tree = Tree::open(&project.root).map_err(Failure::doing("open the project's folder"))?;
+    let snapshot = Snapshot::read(&tree, project.bundled_paths(&tree, environment)?)?;
+    if names(snapshot.listing()).all(|name| printer.line(name)) {
+        printer.message(amount(snapshot.listing()));
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn show(args: &ShowBundleArgs, places: &Places, printer: Printer) -> Result<ExitStatus, Failure> {
+    let bundle = read(&places.resolver(Path::new("."))?.find(&args.file)?)?;
+    match args.output {
+        Output::Json => drop(printer.line(ascii(&serde_json::to_string(&bundle)?))),
+        Output::Text => {
+            let _ = aligned(&described(&bundle)).iter().all(|line| printer.line(line));
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn read(found: &Found) -> Result<Bundle, Failure> {
+    let shown = sanitize_name(&found.path().display().to_string());
+    Bundle::read(BufReader::new(found.file()?)).map_err(Failure::doing(format!("read `{shown}` as a bundle")))
+}
+
+/// The same JSON without characters that a terminal or an editor hides, reorders or obeys.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            ' '..='~' => text.push(c),
+            _ => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(text, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    text
+}
+
+/// The number and size of files.
+fn amount(tree: &Listing) -> String {
+    format!("{}, {} bytes", counted(tree.sizes().count(), "file"), tree.sizes().sum::<u64>())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The paths of the entries, those of folders with `/` at the end.
+fn names(tree: &Listing) -> impl Iterator<Item = String> {
+    tree.entries().map(|(path, entry)| {
+        let end = if *entry == Entry::Folder { "/" } else { "" };
+        sanitize_name(&path.as_path().display().to_string()) + end
+    })
+}
+
+/// The names of the variables that must, or may, be set on the host that runs the bundle.
+fn given(settings: &Settings) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    let (mut required, mut optional): (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
+    for (name, variable) in &settings.variables {
+        match variable {
+            Variable::Value(_) => false,
+            Variable::Required(name) => required.insert(name.as_str()),
+            Variable::IfSet(_) => optional.insert(name.as_str()),
+            Variable::Masked(_) => required.insert(name.as_str()),
+        };
+    }
+    for key in settings.signing.values() {
+        required.extend([key.access_key_id.as_str(), key.secret_access_key.as_str()]);
+        match &key.session_token {
+            SessionToken::None => false,
+            SessionToken::Required(name) => required.insert(name.as_str()),
+            SessionToken::IfSet(name) => optional.insert(name.as_str()),
+        };
+    }
+    (required, optional)
+}
+
+/// The lines about a bundle. Everything in it is another party's.
+fn described(Bundle { digest, manifest, tree }: &Bundle) -> Vec<Vec<String>> {
+    let settings = &manifest.settings;
+    let Settings {
+        command,
+        working_dir,
+        image,
+        variables,
+        signing,
+        limits,
+        upstream,
+        protected_paths,
+        policy,
+    } = settings;
+    let (required, optional) = given(settings);
+    let hosts: BTreeSet<&str> = policy.rules().iter().map(|rule| rule.host().as_str()).collect();
+    let values = variables.iter().filter_map(|(name, variable)| {
+        let (sign, value) = match variable {
+            Variable::Value(value) => ("=", value),
+            Variable::IfSet(Some(value)) => ("?=", value),
+            Variable::IfSet(None) | Variable::Required(_) | Variable::Masked(_) => return None,
+        };
+        Some(format!("{}{sign}{}", plain_or_quoted(name.as_str()), plain_or_quoted(value)))
+    });
+    let masked = variables.iter().filter_map(|(name, variable)| match variable {
+        Variable::Masked(injection) => Some((name, &injection.scopes)),
+        Variable::Value(_) | Variable::Required(_) | Variable::IfSet(_) => None,
+    });
+    let signing = signing.values().map(|key| (&key.access_key_id, &key.scopes));
+    let secrets = masked.chain(signing).map(|(name, scopes)| {
+        format!("{} for {}", plain_or_quoted(name.as_str()), listed(scopes.iter().map(HostPattern::as_str)))
+    });
+    let rules = counted(policy.rules().len(), "rule");
+    let lines = [
+        ("digest", digest.to_string()),
+        ("command", command.iter().map(|word| plain_or_quoted(word)).collect::<Vec<_>>().join(" ")),
+        ("directory", plain_or_quoted(working_dir)),
+        ("image", plain_or_quoted(image)),
+        ("policy", format!("{rules}, {} denied", policy.denied().len())),
+        ("within", listed(policy.outer().iter().map(|outer| outer.document.as_str()))),
+        ("hosts", listed(hosts)),
+        ("upstream", joined(of_upstream(upstream))),
+        ("secrets", joined(secrets)),
+        ("variables", joined(values)),
+        ("must be set", listed(required)),
+        ("may be set", listed(optional)),
+        ("limits", joined(of_limits(limits))),
+        ("protected", joined(protected_paths.iter().map(|path| plain_or_quoted(&path.to_string())))),
+        ("files", amount(tree)),
+    ];
+    let shown = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    shown.map(|(name, value)| vec![name.to_owned(), value]).collect()
+}
+
+fn of_upstream(upstream: &Upstream) -> impl Iterator<Item = String> {
+    let Upstream { dns, allow_addresses, extra_roots } = upstream;
+    let private = allow_addresses.iter().map(ToString::to_string);
+    let roots = (!extra_roots.is_empty()).then(|| "more certificate authorities".to_owned());
+    private.chain(dns.map(|dns| format!("name server {dns}"))).chain(roots)
+}
+
+fn of_limits(limits: &Limits) -> impl Iterator<Item = String> {
+    let Limits { timeout, memory, nano_cpus, pids, disk } = limits;
+    let cpus = nano_cpus.map(|nano| {
+        let text = format!("{}.{:09}", nano / 1_000_000_000, nano % 1_000_000_000);
+        format!("{} processors", text.trim_end_matches('0').trim_end_matches('.'))
+    });
+    let limits = [
+        timeout.map(time),
+        memory.map(|bytes| format!("{} of memory", size(bytes))),
+        cpus,
+        pids.map(|pids| format!("{pids} processes")),
+        disk.map(|bytes| format!("{} of disk", size(bytes))),
+    ];
+    limits.into_iter().flatten()
+}
+
+fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    joined(names.into_iter().map(plain_or_quoted))
+}
+
+fn joined(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;
