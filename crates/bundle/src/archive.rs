@@ -6,6 +6,7 @@ use tar::{EntryType, Header};
 
 use crate::digest::{self, Digest};
 use crate::error::InvalidBundle;
+use crate::listing::Listing;
 
 /// Bytes of a header, and the multiple to which a content is padded.
 const BLOCK: usize = 512;
@@ -49,15 +50,26 @@ impl<R: Read> Reader<R> {
         Ok(content)
     }
 
-    /// The digest of the content of the entry `name`, which must have `size` bytes.
-    pub(crate) fn digest(&mut self, name: &str, size: u64) -> Result<Digest, InvalidBundle> {
-        let expected = header(name, size).map_err(InvalidBundle::reading(name))?;
-        self.expect(expected.as_bytes(), name)?;
-        self.content(name, size, io::sink())
+    /// Reads the blobs of `tree`, and demands that the archive ends after them. Each is written to
+    /// what `output` returns for it.
+    pub(crate) fn blobs<W: Write>(
+        mut self,
+        tree: &Listing,
+        mut output: impl FnMut(&Digest) -> io::Result<W>,
+    ) -> Result<(), InvalidBundle> {
+        for (digest, size) in tree.blobs() {
+            let name = blob(&digest);
+            let expected = header(&name, size).map_err(InvalidBundle::reading(&name))?;
+            self.expect(expected.as_bytes(), &name)?;
+            let output = output(&digest).map_err(InvalidBundle::reading(&name))?;
+            if self.content(&name, size, output)? != digest {
+                return Err(InvalidBundle::new(&name, "was changed: it has another digest"));
+            }
+        }
+        self.end()
     }
 
-    /// Demands that the archive ends here.
-    pub(crate) fn end(mut self) -> Result<(), InvalidBundle> {
+    fn end(mut self) -> Result<(), InvalidBundle> {
         let name = "the end";
         self.expect(&END, name)?;
         let (more, _) = digest::copy(&mut self.0, 1, io::sink()).map_err(InvalidBundle::reading(name))?;
@@ -80,6 +92,11 @@ impl<R: Read> Reader<R> {
         self.0.read_exact(&mut found).map_err(InvalidBundle::reading(name))?;
         if found == expected { Ok(()) } else { Err(changed(name)) }
     }
+}
+
+/// The name of the entry of a blob.
+pub(crate) fn blob(digest: &Digest) -> String {
+    format!("blobs/sha256/{digest}")
 }
 
 fn changed(name: &str) -> InvalidBundle {

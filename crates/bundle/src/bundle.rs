@@ -1,7 +1,10 @@
 //! A bundle, and its manifest.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::iter;
+use std::path::Path;
 
+use allowlist::Allowlist;
 use serde::{Deserialize, Serialize};
 
 use crate::archive::Reader;
@@ -10,6 +13,7 @@ use crate::digest::Digest;
 use crate::error::InvalidBundle;
 use crate::listing::Listing;
 use crate::settings::Settings;
+use crate::unpack::Unpacked;
 
 /// The only version of the format.
 const VERSION: u32 = 1;
@@ -30,6 +34,9 @@ pub struct Manifest {
     pub settings: Settings,
     /// The digest of the listing of the tree.
     pub tree: Digest,
+    /// The digest of the rules of the presets that the policy names: another version of the program
+    /// may have others.
+    presets: Digest,
 }
 
 /// A bundle of which every byte was verified.
@@ -52,6 +59,29 @@ impl Bundle {
     /// if reading fails.
     pub fn read(input: impl Read) -> Result<Self, InvalidBundle> {
         let mut archive = Reader(input);
+        let bundle = Self::begin(&mut archive)?;
+        archive.blobs(&bundle.tree, |_| Ok(io::sink()))?;
+        Ok(bundle)
+    }
+
+    /// The same, and creates the folder `root` with the tree. Its parent must be a folder that nobody
+    /// else writes to. After an error, a part of it may exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), and if `root` exists or cannot be written.
+    pub fn unpack(input: impl Read, root: &Path) -> Result<Self, InvalidBundle> {
+        let mut archive = Reader(input);
+        let bundle = Self::begin(&mut archive)?;
+        let failed = || InvalidBundle::unpacking(TREE);
+        let unpacked = Unpacked::begin(&bundle.tree, root).map_err(failed())?;
+        archive.blobs(&bundle.tree, |digest| unpacked.blob(digest))?;
+        unpacked.finish(&bundle.tree).map_err(failed())?;
+        Ok(bundle)
+    }
+
+    /// Everything before the blobs.
+    fn begin(archive: &mut Reader<impl Read>) -> Result<Self, InvalidBundle> {
         let bytes = archive.whole(MANIFEST, MANIFEST_BYTES)?;
         let manifest = Manifest::read(&bytes)?;
         let text = archive.whole(TREE, TREE_BYTES)?;
@@ -60,13 +90,6 @@ impl Bundle {
         }
         let tree: Listing =
             canonical::from_bytes(&text).map_err(|problem| InvalidBundle::new(TREE, problem))?;
-        for (digest, size) in tree.blobs() {
-            let name = blob(&digest);
-            if archive.digest(&name, size)? != digest {
-                return Err(InvalidBundle::new(&name, "was changed: it has another digest"));
-            }
-        }
-        archive.end()?;
         Ok(Self { digest: Digest::of(&bytes), manifest, tree })
     }
 }
@@ -79,10 +102,12 @@ impl Manifest {
             version: u32,
             settings: &'a Settings,
             tree: Digest,
+            presets: Digest,
         }
         let failed = |at| move |error: serde_json::Error| InvalidBundle::new(at, error.to_string());
         let listing = canonical::to_bytes(tree).map_err(failed(TREE))?;
-        let written = Written { version: VERSION, settings, tree: Digest::of(&listing) };
+        let (tree, presets) = (Digest::of(&listing), presets(&settings.policy));
+        let written = Written { version: VERSION, settings, tree, presets };
         let manifest = canonical::to_bytes(&written).map_err(failed(MANIFEST))?;
         Self::read(&manifest)?;
         for (at, bytes, most) in [(MANIFEST, &manifest, MANIFEST_BYTES), (TREE, &listing, TREE_BYTES)] {
@@ -107,29 +132,37 @@ impl Manifest {
             )));
         }
         let manifest: Self = canonical::from_bytes(bytes).map_err(invalid)?;
-        match manifest.settings.problem() {
-            None => Ok(manifest),
-            Some(problem) => Err(invalid(problem.to_owned())),
+        if let Some(problem) = manifest.settings.problem() {
+            return Err(invalid(problem.to_owned()));
         }
+        if manifest.presets != presets(&manifest.settings.policy) {
+            let problem = "names presets that have other rules in this version of the program";
+            return Err(invalid(problem.to_owned()));
+        }
+        Ok(manifest)
     }
 }
 
-/// The name of the entry of a blob.
-pub(crate) fn blob(digest: &Digest) -> String {
-    format!("blobs/sha256/{digest}")
+/// The digest of the rules of all presets in `policy`.
+fn presets(policy: &Allowlist) -> Digest {
+    let outer = policy.outer().iter().map(|outer| &outer.policy);
+    let presets = iter::once(policy).chain(outer).flat_map(Allowlist::presets);
+    let lines = presets.flat_map(|preset| preset.rules()).map(|rule| rule.to_yaml() + "\n");
+    Digest::of(lines.collect::<String>().as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::io;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use allowlist::{HostPattern, OuterPolicy, Rule};
     use proptest::prelude::*;
     use sandbox_credentials::{HeaderPattern, Injection};
 
     use super::*;
-    use crate::archive::{self, END};
+    use crate::archive::{self, END, blob};
     use crate::listing::Entry;
     use crate::path::TreePath;
     use crate::settings::{Limits, SessionToken, SigningKey, Upstream, Variable, VariableName};
@@ -255,6 +288,17 @@ mod tests {
     }
 
     #[test]
+    fn presets_with_other_rules_are_refused() {
+        let text = manifest(&CONTENTS);
+        let at = format!(r#""presets":"{}""#, presets(&settings().policy));
+        let other = format!(r#""presets":"{}""#, Digest::of(b"other rules"));
+        assert!(text.contains(&at), "{text}");
+        let error = Bundle::read(&packed(text.replace(&at, &other).as_bytes(), &CONTENTS)[..]).unwrap_err();
+        assert!(error.to_string().contains("presets that have other rules"), "{error}");
+        assert_ne!(presets(&settings().policy), presets(&Allowlist::default()), "the control");
+    }
+
+    #[test]
     fn many_outer_policies_are_refused() {
         let text = manifest(&CONTENTS);
         let read = |count: usize| {
@@ -276,8 +320,27 @@ mod tests {
         let text = manifest(&CONTENTS);
         for other in [&["one", "two"][..], &["one", "two", "two"], &["one", "two", "one", "three"]] {
             let error = Bundle::read(&packed(text.as_bytes(), other)[..]).unwrap_err().to_string();
-            assert_eq!(error, "`tree.json` in the bundle was changed: it has another digest");
+            assert_eq!(error, "`tree.json` in the archive was changed: it has another digest");
         }
+    }
+
+    #[test]
+    fn bundle_is_unpacked_as_it_was_packed() {
+        let bytes = packed(manifest(&CONTENTS).as_bytes(), &CONTENTS);
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("tree");
+        assert_eq!(Bundle::unpack(&bytes[..], &root).unwrap(), Bundle::read(&bytes[..]).unwrap());
+        for (name, content, mode) in [("f0", "one", 0o644), ("f1", "two", 0o755), ("f2", "one", 0o755)] {
+            let path = root.join(name);
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode, "{name}");
+        }
+        assert!(Bundle::unpack(&bytes[..], &root).is_err(), "the folder exists");
+        let mut changed = bytes.clone();
+        let at = changed.windows(3).position(|window| window == b"two").unwrap();
+        changed[at] = b'T';
+        let error = Bundle::unpack(&changed[..], &folder.path().join("other")).unwrap_err().to_string();
+        assert!(error.contains("was changed: it has another digest"), "{error}");
     }
 
     proptest! {

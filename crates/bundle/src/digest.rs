@@ -18,6 +18,15 @@ impl Digest {
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
+
+    /// The number of all bytes of `input`, and their digest.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub fn of_all(input: impl Read) -> io::Result<(u64, Self)> {
+        copy(input, u64::MAX, io::sink())
+    }
 }
 
 /// Copies up to `size` bytes of `input` to `output`; returns their number and digest.

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file is not a bundle, or not a complete and unchanged one, or cannot be read.
+/// An archive or a record is not complete and unchanged, or cannot be read or unpacked.
 #[derive(Debug, thiserror::Error)]
-#[error("`{at}` in the bundle {problem}")]
+#[error("`{at}` in the archive {problem}")]
 pub struct InvalidBundle {
     at: String,
     problem: String,
@@ -22,6 +22,10 @@ impl InvalidBundle {
             io::ErrorKind::UnexpectedEof => Self::new(at, "is cut off"),
             _ => Self { source: Some(error), ..Self::new(at, "cannot be read") },
         }
+    }
+
+    pub(crate) fn unpacking(at: &str) -> impl Fn(io::Error) -> Self {
+        move |error| Self { source: Some(error), ..Self::new(at, "cannot be unpacked") }
     }
 }
 

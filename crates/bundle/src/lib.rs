@@ -3,17 +3,22 @@
 mod archive;
 mod bundle;
 mod canonical;
+mod changes;
 mod digest;
 mod error;
 mod listing;
 mod path;
+mod record;
 mod settings;
 mod snapshot;
+mod unpack;
 
 pub use bundle::{Bundle, Manifest};
+pub use changes::Changes;
 pub use digest::Digest;
 pub use error::{InvalidBundle, PackError};
 pub use listing::{Entry, Listing};
 pub use path::{LinkTarget, TreePath};
+pub use record::{Content, Core, Ended, Left, Measured, RunResult};
 pub use settings::{Limits, SessionToken, Settings, SigningKey, Upstream, Variable, VariableName};
 pub use snapshot::Snapshot;

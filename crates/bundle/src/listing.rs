@@ -72,6 +72,12 @@ impl Listing {
         self.0.iter()
     }
 
+    /// The entry at `path`; `None` if there is none.
+    #[must_use]
+    pub fn entry(&self, path: &TreePath) -> Option<&Entry> {
+        self.0.get(path)
+    }
+
     /// The sizes of the files, by path.
     pub fn sizes(&self) -> impl Iterator<Item = u64> {
         self.0.values().filter_map(|entry| match entry {

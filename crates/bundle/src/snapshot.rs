@@ -1,13 +1,14 @@
 //! The files of a tree of the host, to be packed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree, holes};
 
-use crate::archive;
-use crate::bundle::{MANIFEST, Manifest, TREE, blob};
+use crate::archive::{self, blob};
+use crate::bundle::{MANIFEST, Manifest, TREE};
+use crate::changes::{CHANGES, Changes};
 use crate::digest::{self, Digest};
 use crate::error::PackError;
 use crate::listing::{Entry, Listing};
@@ -74,14 +75,33 @@ impl<'a> Snapshot<'a> {
     /// If a reader would refuse it, a file does not have the bytes that were read any more, or
     /// reading or writing fails. What was written then is not a bundle.
     pub fn write(&self, output: &mut impl Write, settings: &Settings) -> Result<Digest, PackError> {
-        let of_bundle = |at: &str, bytes: &[u8], output: &mut _| {
-            let written = archive::write(output, at, bytes.len() as u64, bytes);
-            written.map(drop).map_err(PackError::io(Path::new(at), "it cannot be written"))
-        };
         let (manifest, listing) = Manifest::write(settings, &self.listing)
             .map_err(|error| PackError::new(Path::new(MANIFEST), error.to_string()))?;
-        of_bundle(MANIFEST, &manifest, output)?;
-        of_bundle(TREE, &listing, output)?;
+        record(MANIFEST, &manifest, output)?;
+        record(TREE, &listing, output)?;
+        self.write_blobs(output)?;
+        Ok(Digest::of(&manifest))
+    }
+
+    /// Writes the changes of which these entries are the new versions; `removed` are gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn write_changes(
+        self,
+        output: &mut impl Write,
+        removed: BTreeSet<TreePath>,
+    ) -> Result<(), PackError> {
+        let Self { tree, listing, blobs } = self;
+        let changes = Changes { removed, tree: listing };
+        let bytes =
+            changes.to_bytes().map_err(|error| PackError::new(Path::new(CHANGES), error.to_string()))?;
+        record(CHANGES, &bytes, output)?;
+        Self { tree, listing: changes.tree, blobs }.write_blobs(output)
+    }
+
+    fn write_blobs(&self, output: &mut impl Write) -> Result<(), PackError> {
         for (digest, (size, path)) in &self.blobs {
             let path = path.as_path();
             let failed = || PackError::io(path, "it cannot be copied");
@@ -92,9 +112,14 @@ impl<'a> Snapshot<'a> {
             }
         }
         let end = output.write_all(&archive::END).and_then(|()| output.flush());
-        end.map_err(PackError::io(Path::new("."), "the bundle cannot be written"))?;
-        Ok(Digest::of(&manifest))
+        end.map_err(PackError::io(Path::new("."), "the archive cannot be written"))
     }
+}
+
+/// Writes an entry that is not a file of the tree.
+fn record(at: &str, bytes: &[u8], output: &mut impl Write) -> Result<(), PackError> {
+    let written = archive::write(output, at, bytes.len() as u64, bytes);
+    written.map(drop).map_err(PackError::io(Path::new(at), "it cannot be written"))
 }
 
 /// The entry `path`; `None` if there is none. Adds the bytes of its holes to `of_all`.

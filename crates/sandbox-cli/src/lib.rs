@@ -5,6 +5,7 @@
 //! returns the exit status (`exit_status`). stdout is data, stderr everything else.
 
 mod args;
+mod bundle_result;
 mod change_report;
 mod commands;
 mod config;

@@ -9,6 +9,7 @@ mod fixtures;
 mod image;
 mod mounts;
 mod new_files;
+mod of_bundle;
 mod policy;
 mod project;
 mod review;
@@ -19,6 +20,7 @@ mod verification;
 
 pub(crate) use defaults::login_of;
 pub(crate) use new_files::NewFiles;
+pub(crate) use of_bundle::BundleFolders;
 pub(crate) use policy::PolicyFile;
 pub(crate) use project::Project;
 pub(crate) use review::{Needs, TrustedProject};

@@ -132,9 +132,9 @@ impl fmt::Display for CopySummary {
 }
 
 impl<'a> CopyOfRun<'a> {
-    /// `None` if the task works on the work tree itself.
+    /// `None` if the task works on the work tree itself, or its caller reads the copy.
     pub(crate) fn of(settings: &'a TaskSettings, printer: Printer) -> Option<Self> {
-        let dir = settings.mounts.iter().find_map(Mount::copy_dir)?;
+        let dir = settings.mounts.iter().find_map(Mount::copy_dir).filter(|_| !settings.is_bundle)?;
         Some(Self {
             dir: dir.to_owned(),
             mode: settings.workspace,

@@ -4,6 +4,7 @@
 mod agent;
 mod agent_ends;
 mod asking;
+mod bundles;
 mod clients;
 mod command_line;
 mod credentials;

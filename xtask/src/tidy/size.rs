@@ -13,7 +13,7 @@ const TESTS: &str = "tests";
 const BUDGET: [(&str, usize); 26] = [
     ("crates/agents", 1_200),
     ("crates/allowlist", 7_400),
-    ("crates/bundle", 700),
+    ("crates/bundle", 950),
     ("crates/claude-output", 900),
     ("crates/credentials", 1_100),
     ("crates/files", 1_000),
@@ -31,12 +31,12 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 16_300),
-    ("crates/sandbox-cli", 21_400),
+    ("crates/sandbox-cli", 22_100),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_550),
     ("xtask", 7_750),
-    (TESTS, 73_750),
+    (TESTS, 74_500),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

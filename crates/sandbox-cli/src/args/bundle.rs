@@ -17,8 +17,8 @@ pub(crate) enum BundleCommand {
     ///
     /// A secret in a packed file travels with it: look at `sandbox bundle list` first.
     ///
-    /// Prints the bundle's digest; the same files and settings give the same bytes. Nothing runs
-    /// bundles yet: read one with `sandbox bundle show` or tar.
+    /// Prints the bundle's digest; the same files and settings give the same bytes. `sandbox run
+    /// --bundle` runs it.
     #[command(after_help = "\
 Example:
   sandbox bundle create -o ../tests.bundle --timeout 10m -- cargo test")]

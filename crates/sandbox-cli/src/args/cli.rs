@@ -63,7 +63,7 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Trust the project's current files for this command; with a digest, only if `sandbox trust
-    /// --show` prints the same one
+    /// --show` prints the same one; with `run --bundle`, the digest of the bundle
     #[arg(
         long,
         global = true,

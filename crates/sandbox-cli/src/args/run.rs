@@ -1,9 +1,42 @@
 //! `run`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{BackgroundArgs, TaskArgs};
 use crate::terminal::DetachKeys;
+
+/// Flags that a bundle decides, or that mean something only in a project.
+const NOT_OF_BUNDLES: [&str; 27] = [
+    "image",
+    "dockerfile",
+    "context",
+    "max_image_age",
+    "allowlist",
+    "allow",
+    "presets",
+    "audit",
+    "ask",
+    "ask_timeout",
+    "timeout",
+    "variables",
+    "memory",
+    "cpus",
+    "pids",
+    "workdir",
+    "mounts",
+    "allow_system_mounts",
+    "workspace",
+    "worktree",
+    "unprotected",
+    "network_log",
+    "network_log_live",
+    "terminal",
+    "detach",
+    "_interactive",
+    "command",
+];
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -16,15 +49,26 @@ With -t the command has a terminal. Ctrl-P Ctrl-Q, or closing the terminal, leav
 
 Examples:
   sandbox run --timeout 600 -- cargo test
-  sandbox run -t -- python3")]
+  sandbox run -t -- python3
+  sandbox run --bundle tests.bundle --result tests.result")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
     #[command(flatten)]
     pub(crate) background: BackgroundArgs,
     /// Program and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required_unless_present = "bundle", value_name = "CMD")]
     pub(crate) command: Vec<String>,
+    /// Run the command of a bundle on the files in it, and store what it changed with --result
+    ///
+    /// Everything else is the bundle's too; nothing of the current folder is read. The policies of this
+    /// host, the limits in your own sandbox.yaml and your engine count as well. Variables that the
+    /// bundle needs must be set here: `sandbox bundle show` lists them. The command gets no input.
+    #[arg(long, value_name = "FILE", requires = "result", conflicts_with_all = NOT_OF_BUNDLES)]
+    pub(crate) bundle: Option<PathBuf>,
+    /// With --bundle: create this folder with the result, once the command has ended
+    #[arg(long, value_name = "DIR", requires = "bundle", conflicts_with = "command")]
+    pub(crate) result: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -46,6 +90,45 @@ impl ShellArgs {
             task: self.task,
             background: BackgroundArgs::on_terminal(self.detach_keys),
             command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            bundle: None,
+            result: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::args::Cli;
+
+    #[test]
+    fn bundle_and_flags_of_a_project_exclude_each_other() {
+        let parse = |flags: &[&str]| Cli::try_parse_from([&["sandbox", "run"], flags].concat()).map(drop);
+        let bundle = ["--bundle", "b", "--result", "r"];
+        assert!(parse(&bundle).is_ok() && parse(&["--", "make"]).is_ok(), "the control");
+        let digest = format!("--trust=sha256:{}", "0".repeat(64));
+        assert!(parse(&[&bundle[..], &[digest.as_str()]].concat()).is_ok());
+        for incomplete in [&["--bundle", "b"][..], &["--result", "r"], &["--result", "r", "--", "make"], &[]]
+        {
+            assert!(parse(incomplete).is_err(), "{incomplete:?}");
+        }
+        for flags in [
+            &["--", "make"][..],
+            &["-t"],
+            &["-d"],
+            &["-e", "A=a"],
+            &["--image", "x"],
+            &["--allow", "a.example"],
+            &["--audit"],
+            &["--timeout", "1m"],
+            &["--mount", "/a:/a"],
+            &["--workspace", "direct"],
+            &["--worktree"],
+            &["--unprotected"],
+            &["--network-log", "x"],
+        ] {
+            assert!(parse(&[&bundle[..], flags].concat()).is_err(), "{flags:?}");
         }
     }
 }

@@ -121,7 +121,7 @@ fn show(args: &ShowBundleArgs, places: &Places, printer: Printer) -> Result<Exit
     Ok(ExitStatus::Success)
 }
 
-fn read(found: &Found) -> Result<Bundle, Failure> {
+pub(super) fn read(found: &Found) -> Result<Bundle, Failure> {
     let shown = sanitize_name(&found.path().display().to_string());
     Bundle::read(BufReader::new(found.file()?)).map_err(Failure::doing(format!("read `{shown}` as a bundle")))
 }
@@ -161,7 +161,7 @@ fn names(tree: &Listing) -> impl Iterator<Item = String> {
 }
 
 /// The names of the variables that must, or may, be set on the host that runs the bundle.
-fn given(settings: &Settings) -> (BTreeSet<&str>, BTreeSet<&str>) {
+pub(super) fn given(settings: &Settings) -> (BTreeSet<&str>, BTreeSet<&str>) {
     let (mut required, mut optional): (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
     for (name, variable) in &settings.variables {
         match variable {

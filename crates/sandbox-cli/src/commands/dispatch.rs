@@ -17,7 +17,7 @@ use crate::work_tree;
 
 use super::{
     agent, allowlist, apply, attach, build, bundle, clean, config, diff, discard, doctor, exec, gate,
-    generate, image, init, logs, policy, report, run, runs, ssh, status, trust, verify, watch,
+    generate, image, init, logs, policy, report, run, run_bundle, runs, ssh, status, trust, verify, watch,
 };
 
 /// Runs the command.
@@ -41,10 +41,7 @@ pub(crate) async fn dispatch(
         return attach::in_front(background, command.asks(), &state()?, printer).await;
     }
     match command {
-        Command::Run(args) => {
-            let project = trusted(&args.task.image, args.task.policy.allowlist.as_deref())?;
-            run_in(&project, args, &global, environment, printer).await
-        }
+        Command::Run(args) => Box::pin(run_in(args, needing, &global, environment, printer)).await,
         Command::Exec(args) if args.run.is_some() => exec_in_run(args, environment, printer).await,
         Command::Exec(args) => {
             let project = trusted(&args.image, args.allowlist.as_deref())?;
@@ -130,12 +127,17 @@ async fn exec_in_run(
 }
 
 async fn run_in(
-    project: &TrustedProject,
     args: RunArgs,
+    trusted: impl FnOnce(Needs<'_>) -> Result<TrustedProject, Failure>,
     global: &GlobalArgs,
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    if let RunArgs { bundle: Some(bundle), result: Some(result), .. } = &args {
+        return run_bundle::run_bundle(bundle, result, global, environment, printer).await;
+    }
+    let allowlist = args.task.policy.allowlist.as_deref();
+    let project = trusted(Needs { image: Some(&args.task.image), allowlist })?;
     let settings = project.task(&args.task, run::WORKSPACE, None, global, environment, printer).await?;
     let streams = run::Streams::of(&args.background, environment.text("TERM").unwrap_or_default());
     run::run(settings, args.command, streams, printer).await

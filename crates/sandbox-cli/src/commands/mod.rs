@@ -22,6 +22,7 @@ mod logs;
 mod policy;
 mod report;
 mod run;
+mod run_bundle;
 mod runs;
 mod ssh;
 mod status;

@@ -36,13 +36,20 @@ pub(crate) struct Streams {
     terminal: Option<(TerminalSize, String)>,
     /// Whether the process that started this one attaches.
     watched: bool,
+    /// Whether the command gets no input.
+    without_input: bool,
 }
 
 impl Streams {
     /// The streams of a run that this process owns; `kind` is the value of `TERM`.
     pub(crate) fn of(args: &BackgroundArgs, kind: &str) -> Self {
         let terminal = args.terminal.then(|| (terminal::size(), terminal_kind(kind).to_owned()));
-        Self { terminal, watched: !args.detach }
+        Self { terminal, watched: !args.detach, without_input: false }
+    }
+
+    /// Those of this process, but no input.
+    pub(crate) fn without_input() -> Self {
+        Self { without_input: true, ..Self::default() }
     }
 }
 
@@ -70,11 +77,12 @@ pub(crate) async fn run(
     Ok(finished.status)
 }
 
-async fn execute(
+/// Runs `command`; the value is the result of a bundle's command, if it ended.
+pub(super) async fn execute(
     context: &mut RunContext<'_>,
     command: Vec<String>,
     streams: Streams,
-) -> Result<Executed<()>, Failure> {
+) -> Result<Executed<Option<CommandResult>>, Failure> {
     let (settings, printer) = (context.settings, context.printer);
     let program = command.first().cloned().unwrap_or_default();
     context.record(&command).write(context.folder())?;
@@ -113,7 +121,7 @@ async fn execute(
     // The board of the questions.
     let board = settings.questions.as_ref().filter(|_| Owner::of_this_process().is_none());
     let _asking = board.map(|board| Asking::begin(board, printer));
-    let input = if board.is_some() && io::stdin().is_terminal() {
+    let input = if streams.without_input || board.is_some() && io::stdin().is_terminal() {
         // Input on the terminal is answers.
         Input::Empty
     } else {
@@ -124,8 +132,10 @@ async fn execute(
     let passed = pass(execution, board, &closed, &mut failure, printer);
     let (result, why) = context.watch(passed, Controlled::Command(command), &program, &closed).await;
     let is_over = matches!(result, Some(Ok(_)));
+    let value =
+        result.as_ref().filter(|_| settings.is_bundle).and_then(|result| result.as_ref().ok()).cloned();
     let status = ended(result, why, failure, settings, printer)?;
-    Ok(Executed { status, is_over, value: () })
+    Ok(Executed { status, is_over, value })
 }
 
 /// The input of attached clients, otherwise stdin.

@@ -100,6 +100,16 @@ impl Places {
         self.copies().join(key)
     }
 
+    /// The unpacked trees of bundles, a folder for each, and their lock.
+    pub(crate) fn trees(&self) -> PathBuf {
+        self.state.join("trees")
+    }
+
+    /// The copies of active runs of bundles, a folder for each, and their lock.
+    pub(crate) fn results(&self) -> PathBuf {
+        self.state.join("results")
+    }
+
     /// The state of logins, and their locks.
     pub(crate) fn logins(&self) -> PathBuf {
         self.state.join("logins")

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use located_yaml::{InvalidFile, Spanned};
 use sandbox::host_path::{Found, Resolver};
-use sandbox::{Agent, SandboxConfig, UpstreamConfig};
+use sandbox::{Agent, EngineAddress, SandboxConfig, UpstreamConfig};
 
 use super::defaults::AgentDefaults;
 use super::review::{Obeyed, TrustedProject};
@@ -241,16 +241,7 @@ impl TrustedProject {
         environment: &Environment,
         printer: Printer,
     ) -> Result<SandboxConfig, Failure> {
-        let is_there = |path: &Path| path.exists();
-        let found = find_engine(global.engine.as_ref(), self.file.engine.as_ref(), environment, is_there);
-        let (engine, source) = match found {
-            Ok(found) => found,
-            Err(error) => match own_service(environment, printer)? {
-                Some(engine) => (engine, "podman's service, started here".to_owned()),
-                None => return Err(error),
-            },
-        };
-        printer.note(format_args!("engine {engine}, from {source}"));
+        let engine = engine(global, self.file.engine.as_ref(), environment, printer)?;
         let mut config = SandboxConfig::new(engine, &self.places.state).on_demand();
         config.prefix = self.prefix();
         config.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
@@ -286,6 +277,25 @@ impl TrustedProject {
         }
         Ok(config)
     }
+}
+
+/// The engine of the flag, otherwise the one that is `named`, otherwise of the environment.
+pub(super) fn engine(
+    global: &GlobalArgs,
+    named: Option<&EngineAddress>,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<EngineAddress, Failure> {
+    let is_there = |path: &Path| path.exists();
+    let (engine, source) = match find_engine(global.engine.as_ref(), named, environment, is_there) {
+        Ok(found) => found,
+        Err(error) => match own_service(environment, printer)? {
+            Some(engine) => (engine, "podman's service, started here".to_owned()),
+            None => return Err(error),
+        },
+    };
+    printer.note(format_args!("engine {engine}, from {source}"));
+    Ok(engine)
 }
 
 #[cfg(test)]

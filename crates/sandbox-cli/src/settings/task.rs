@@ -35,6 +35,8 @@ pub(crate) struct TaskSettings {
     pub(crate) mounts: Vec<Mount>,
     /// The work tree.
     pub(crate) root: PathBuf,
+    /// Whether it runs a bundle: its copy becomes a result, and is never applied.
+    pub(crate) is_bundle: bool,
     /// Whether the task works on the work tree itself.
     pub(crate) workspace: WorkspaceMode,
     /// The protection of the work tree.
@@ -118,6 +120,7 @@ impl TrustedProject {
         let protection = self.protection(args.unprotected);
         Ok(TaskSettings {
             root: self.root.clone(),
+            is_bundle: false,
             workspace: mode,
             protection,
             image: self.image(&args.image)?,
@@ -221,6 +224,7 @@ impl TrustedProject {
         };
         Ok(TaskSettings {
             root: self.root.clone(),
+            is_bundle: false,
             workspace: WorkspaceMode::Direct,
             protection,
             image: self.image(&args.image)?,

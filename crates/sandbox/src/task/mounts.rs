@@ -7,6 +7,9 @@ use crate::error::SandboxError;
 use crate::spec::{InvalidSpec, Mount};
 use sandbox_files::host_path::{self, Found, Resolver};
 
+/// The folder of the state directory with trees that a task may get copies of: they have no keys.
+const TREES: &str = "trees";
+
 /// `mounts` with their paths resolved now, without following a link that a task may have created.
 /// The folders that they make writable are untrusted from now on, for every sandbox with this state
 /// directory.
@@ -14,7 +17,7 @@ use sandbox_files::host_path::{self, Found, Resolver};
 /// # Errors
 ///
 /// When a path does not exist, leads through such a link, or leads to the state directory, which
-/// holds the keys of every task's proxy.
+/// holds the keys of every task's proxy. A copy of a folder in its `trees` is no error.
 pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>, SandboxError> {
     if mounts.is_empty() {
         return Ok(Vec::new());
@@ -25,7 +28,9 @@ pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>,
     let mut sources = Vec::with_capacity(mounts.len());
     for mount in mounts {
         let found = mount.found_by(&resolver)?;
-        if let Some(state) = &state {
+        if let Some(state) = &state
+            && !is_tree(mount, &found, state)
+        {
             refuse_overlap(mount, &found, state)?;
         }
         sources.push(mount.with_host_path(found.path().to_owned()).of(found.identity()));
@@ -76,6 +81,11 @@ pub(crate) fn resolver<'a>(
     let writable = mounts.into_iter().filter(|mount| !mount.read_only());
     writable.for_each(|mount| resolver.add(mount.host_path()));
     Ok(resolver)
+}
+
+/// By the path without links: another name of the same folder is refused.
+fn is_tree(mount: &Mount, found: &Found, state: &Found) -> bool {
+    mount.copy_dir().is_some() && found.path().parent() == Some(&state.path().join(TREES))
 }
 
 fn refuse_overlap(mount: &Mount, found: &Found, state: &Found) -> Result<(), InvalidSpec> {
@@ -141,6 +151,27 @@ mod tests {
         ] {
             let mounts = [Mount::read_only_at(at(path), "/x")];
             assert_eq!(resolved(&at("home/state"), &mounts).is_ok(), good, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_copies_of_single_trees_of_the_state_directory_are_mounted() {
+        let host = tempfile::tempdir().unwrap();
+        let at = |path: &str| host.path().join(path);
+        for folder in ["state/keys", "state/trees/one/deep", "trees/one"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        symlink("../keys", at("state/trees/link")).unwrap();
+        let is_good = |mount: Mount| resolved(&at("state"), &[mount]).is_ok();
+        let copy = |path: &str| Mount::copy_on_write(at(path), "/x", at("state/copy"));
+        assert!(is_good(copy("state/trees/one")) && is_good(copy("trees/one")), "the control");
+        for path in ["state", "state/keys", "state/trees", "state/trees/link", "state/trees/one/deep"] {
+            assert!(!is_good(copy(path)), "{path}");
+        }
+        for mount in
+            [Mount::read_only_at(at("state/trees/one"), "/x"), Mount::read_write(at("state/trees/one"), "/x")]
+        {
+            assert!(!is_good(mount.clone()), "{mount:?}");
         }
     }
 

@@ -198,6 +198,16 @@ impl WorkspaceCopy {
         self.waiting(protection)?.1
     }
 
+    /// The task's versions of the entries that it changed, in the folders that contain them. What it
+    /// removed is there as a device.
+    ///
+    /// # Errors
+    ///
+    /// If the copy or the tree cannot be opened.
+    pub fn changed_tree(&self) -> Result<Tree, WorkspaceError> {
+        Ok(self.comparison()?.upper)
+    }
+
     /// Both kinds of changes. Those in repositories may be unknown while those of files are known.
     ///
     /// # Errors

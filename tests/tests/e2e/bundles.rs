@@ -1,0 +1,209 @@
+//! Bundles: packed in a project, run as on another host, and their results.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use serde_json::Value;
+
+use crate::command_line::project::{Ended, Project, assert_nothing_left};
+
+/// A host with a folder for bundles and results, which is not that of any project.
+struct Host {
+    project: Project,
+    folder: tempfile::TempDir,
+    prefix: &'static str,
+}
+
+impl Host {
+    /// A project with a few files, and the user's own settings for runs of bundles.
+    fn new(prefix: &'static str) -> Self {
+        let host = Self {
+            project: Project::with_prefix(prefix),
+            folder: tempfile::tempdir().expect("a folder"),
+            prefix,
+        };
+        host.project.write("unsorted", "b\na\n");
+        host.project.write("src/old", "old");
+        host.project.write("gone", "gone");
+        host.write("sandbox.yaml", &format!("engine: {}\nprefix: {prefix}\n", Setting::of_this_run().engine));
+        host
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// Writes a file of the user's configuration.
+    fn write(&self, name: &str, text: &str) {
+        let folder = self.at("config/sandbox");
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join(name), text).expect("a file");
+    }
+
+    /// Packs `script`; returns the bundle.
+    fn pack(&self, more: &[&str], script: &str) -> String {
+        let bundle = self.at("job.bundle").display().to_string();
+        let command = ["--", "bash", "-c", script];
+        let ended = self.project.output(&[&["bundle", "create", "-o", &bundle][..], more, &command].concat());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        bundle
+    }
+
+    /// Runs the bundle, with variables.
+    fn run(&self, more: &[&str], set: &[(&str, &str)], bundle: &str, result: &str) -> Ended {
+        let result = self.at(result).display().to_string();
+        let run = ["run", "--bundle", bundle, "--result", &result];
+        let mut command = self.project.wary(&[&run[..], more].concat());
+        command.current_dir(self.folder.path().join("config")).env("XDG_CONFIG_HOME", self.at("config"));
+        command.envs(set.iter().copied()).output().expect("the sandbox command").into()
+    }
+
+    fn record(&self, result: &str) -> Value {
+        let text = fs::read(self.at(result).join("result.json")).expect("a record");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    /// What a result says about changed paths.
+    fn changes(&self, result: &str) -> (Vec<String>, Vec<String>) {
+        let mut archive =
+            tar::Archive::new(fs::File::open(self.at(result).join("changes.tar")).expect("a file"));
+        let first = archive.entries().expect("entries").next().expect("an entry").expect("an entry");
+        let changes: Value = serde_json::from_reader(first).expect("JSON");
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let list = |name: &str| changes.get(name).and_then(Value::as_array).expect("a list").iter();
+        let removed = list("removed").map(text);
+        let there = list("tree").map(|entry| text(entry.get("path").expect("a path")));
+        (there.collect(), removed.collect())
+    }
+
+    async fn close(&self) {
+        assert_nothing_left(self.prefix).await;
+        let results = self.project.state().join("sandbox/results");
+        let left = fs::read_dir(results).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["lock"]);
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
+    names.sort_unstable();
+    names
+}
+
+const FILES: [&str; 5] = ["changes.tar", "network.jsonl", "result.json", "stderr", "stdout"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deterministic_command_has_one_result_on_files_that_stay_unchanged() {
+    let host = Host::new("e2e-bundle");
+    let script = "sort unsorted > sorted; echo new > src/old; rm gone; echo out; echo err >&2; exit 3";
+    let bundle = host.pack(&[], script);
+    let [first, second] = ["first", "second"].map(|result| {
+        let ended = host.run(&[], &[], &bundle, result);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(3), "out\n"), "{ended:?}");
+        assert_eq!(names(&host.at(result)), FILES);
+        assert_eq!(fs::read_to_string(host.at(result).join("stdout")).expect("a file"), "out\n");
+        assert_eq!(fs::read_to_string(host.at(result).join("stderr")).expect("a file"), "err\n");
+        let (there, removed) = host.changes(result);
+        assert_eq!(there, ["sorted", "src", "src/old"]);
+        assert_eq!(removed, ["gone"]);
+        host.record(result)
+    });
+    assert_eq!(first["core"]["exit_code"], 3);
+    assert_eq!(first["core"]["ended"], "exited");
+    assert_eq!((&first["digest"], &first["core"]), (&second["digest"], &second["core"]));
+    // Nothing of the project changed, and no copy of it has anything.
+    assert_eq!(fs::read_to_string(host.project.path().join("src/old")).expect("a file"), "old");
+    assert!(host.project.path().join("gone").exists() && !host.project.path().join("sorted").exists());
+    let diff = host.project.output(&["diff"]);
+    assert!(!diff.stdout.contains("sorted"), "{diff:?}");
+    let again = host.run(&[], &[], &bundle, "first");
+    again.fails(2, "exists already");
+    // The control: another output is another result.
+    let bundle = host.pack(&[], "date +%N");
+    for result in ["third", "fourth"] {
+        assert_eq!(host.run(&[], &[], &bundle, result).code, Some(0));
+    }
+    assert_ne!(host.record("third")["digest"], host.record("fourth")["digest"]);
+    host.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bundle_reaches_what_both_policies_permit() {
+    let host = Host::new("e2e-bundle-policy");
+    let bundle = host.pack(&[], "curl -s -o /dev/null -w '%{http_code}' https://open.test/");
+    assert_eq!(host.run(&[], &[], &bundle, "open").stdout, "200", "the control");
+    let log = fs::read_to_string(host.at("open/network.jsonl")).expect("a file");
+    assert!(log.contains("open.test"), "{log}");
+    host.write("policy.yaml", "domains: [other.test]\n");
+    let ended = host.run(&[], &[], &bundle, "narrowed");
+    assert!(ended.stdout != "200", "{ended:?}");
+    let log = fs::read_to_string(host.at("narrowed/network.jsonl")).expect("a file");
+    assert!(log.contains("open.test") && log.contains("blocked"), "{log}");
+    host.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secret_is_given_by_a_variable_and_is_nowhere_in_the_result() {
+    const SECRET: &str = "hunter2-hunter2-hunter2";
+    let host = Host::new("e2e-bundle-secret");
+    host.project.append(
+        ".sandbox/sandbox.yaml",
+        "masked_secrets: {TOKEN: {value: !env ELSEWHERE, scopes: [open.test], headers: [authorization]}}\n",
+    );
+    let bundle = host.pack(
+        &[],
+        "echo \"$TOKEN\" | tee token; curl -s -H \"Authorization: $TOKEN\" https://open.test/ > /dev/null",
+    );
+    host.run(&[], &[], &bundle, "result").fails(125, "variables that are not set: TOKEN");
+    assert!(!host.at("result").exists());
+    let ended = host.run(&[], &[("TOKEN", SECRET)], &bundle, "result");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.len() > 10, "a surrogate: {ended:?}");
+    for name in FILES {
+        let bytes = fs::read(host.at("result").join(name)).expect("a file");
+        assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()), "{name}");
+    }
+    host.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bundle_in_a_folder_that_tasks_can_write_needs_its_digest() {
+    let host = Host::new("e2e-bundle-trust");
+    let bundle = host.pack(&[], "true");
+    // A run in the folder of the bundle makes it one that tasks can write.
+    let inside = host.project.path().join("job.bundle");
+    fs::copy(&bundle, &inside).expect("a copy");
+    assert_eq!(host.project.run("true").code, Some(0));
+    let inside = inside.display().to_string();
+    let refused = host.run(&[], &[], &inside, "result");
+    refused.fails(125, "in a folder that tasks can write to");
+    host.run(&["--trust"], &[], &inside, "result").fails(125, "in a folder that tasks can write to");
+    let digest = refused.stderr.split("--trust=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let digest = format!("--trust={}", digest.expect("a hint"));
+    assert_eq!(host.run(&[&digest], &[], &inside, "result").code, Some(0));
+    let other = format!("--trust=sha256:{}", "0".repeat(64));
+    host.run(&[&other], &[], &inside, "other").fails(125, "not the one in --trust");
+    assert_eq!(host.run(&[], &[], &bundle, "outside").code, Some(0), "the control");
+    host.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_sandbox_leaves_no_result_and_a_time_limit_does() {
+    let host = Host::new("e2e-bundle-end");
+    let bundle = host.pack(&["--image", "localhost/there-is-none:1"], "true");
+    let ended = host.run(&[], &[], &bundle, "result");
+    assert_eq!(ended.code, Some(125), "{ended:?}");
+    assert_eq!(names(host.folder.path()), ["config", "job.bundle"], "no result, and no hidden folder");
+    let bundle = host.pack(&["--timeout", "1s"], "echo begun > begun; sleep 60");
+    let ended = host.run(&[], &[], &bundle, "result");
+    assert_eq!(ended.code, Some(124), "{ended:?}");
+    let record = host.record("result");
+    assert_eq!((&record["core"]["ended"], &record["core"]["exit_code"]), (&"timed_out".into(), &124.into()));
+    assert_eq!(host.changes("result").0, ["begun"]);
+    assert_eq!(engine::containers(host.prefix).await, Vec::<String>::new());
+    host.close().await;
+}
