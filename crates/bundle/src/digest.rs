@@ -36,6 +36,33 @@ pub(crate) fn copy(input: impl Read, size: u64, output: impl Write) -> io::Resul
     Ok((count, Digest(output.hasher.finalize().into())))
 }
 
+/// A reader with the number and digest of the bytes that were read.
+#[derive(Debug)]
+pub(crate) struct HashedInput<R> {
+    input: R,
+    count: u64,
+    hasher: Sha256,
+}
+
+impl<R> HashedInput<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { input, count: 0, hasher: Sha256::new() }
+    }
+
+    pub(crate) fn finish(self) -> (u64, Digest) {
+        (self.count, Digest(self.hasher.finalize().into()))
+    }
+}
+
+impl<R: Read> Read for HashedInput<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.hasher.update(buffer.get(..count).unwrap_or_default());
+        self.count += count as u64;
+        Ok(count)
+    }
+}
+
 struct Hashing<W> {
     hasher: Sha256,
     output: W,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// An archive or a record is not complete and unchanged, or cannot be read or unpacked.
 #[derive(Debug, thiserror::Error)]
-#[error("`{at}` in the archive {problem}")]
+#[error("`{at}` {problem}")]
 pub struct InvalidBundle {
     at: String,
     problem: String,
@@ -20,7 +20,7 @@ impl InvalidBundle {
     pub(crate) fn reading(at: &str) -> impl Fn(io::Error) -> Self {
         move |error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::new(at, "is cut off"),
-            _ => Self { source: Some(error), ..Self::new(at, "cannot be read") },
+            _ => Self { source: Some(error), ..Self::new(at, "cannot be copied") },
         }
     }
 

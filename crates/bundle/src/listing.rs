@@ -10,7 +10,7 @@ use crate::digest::Digest;
 use crate::path::{LinkTarget, TreePath};
 
 /// Entries of a tree.
-const ENTRIES: usize = 1_000_000;
+pub(crate) const ENTRIES: usize = 1_000_000;
 /// Bytes of all its files together: every reader of JSON reads such a number exactly.
 const BYTES: u64 = (1 << 53) - 1;
 
@@ -96,7 +96,7 @@ impl Listing {
     }
 }
 
-fn too_many() -> String {
+pub(crate) fn too_many() -> String {
     format!("a tree has at most {ENTRIES} entries")
 }
 

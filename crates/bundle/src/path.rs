@@ -33,6 +33,11 @@ impl TreePath {
         Path::new(&self.0)
     }
 
+    /// The entry `name` of this folder, or the problem if no tree has such a path.
+    pub(crate) fn child(&self, name: &str) -> Result<Self, &'static str> {
+        Self::try_from(format!("{}/{name}", self.0))
+    }
+
     /// The folder that contains it; `None` at the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {

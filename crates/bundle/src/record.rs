@@ -1,9 +1,11 @@
 //! The record of the run of a bundle: what came out of it, and what was measured.
 
+use std::io::{self, Read};
+
 use serde::{Deserialize, Serialize};
 
 use crate::canonical;
-use crate::digest::Digest;
+use crate::digest::{self, Digest};
 use crate::error::InvalidBundle;
 
 /// The only version of the format.
@@ -16,10 +18,10 @@ const NAME: &str = "result.json";
 #[serde(deny_unknown_fields)]
 pub struct RunResult {
     version: u32,
-    /// The digest of [`core`](Self::core): the same for each run of a deterministic command.
+    /// The digest of [`outcome`](Self::outcome): the same for each run of a deterministic command.
     pub digest: Digest,
     /// What came out.
-    pub core: Core,
+    pub outcome: Outcome,
     /// What was measured, which differs from run to run.
     pub measured: Measured,
 }
@@ -27,7 +29,7 @@ pub struct RunResult {
 /// What came out of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Core {
+pub struct Outcome {
     /// The digest of the bundle.
     pub bundle: Digest,
     /// What ended the command.
@@ -36,12 +38,16 @@ pub struct Core {
     pub exit_code: u8,
     /// The file `changes.tar`.
     pub changes: Content,
-    /// Changes that it lacks. None if it is complete.
-    pub left: Vec<Left>,
+    /// The first 1,000 changes that it lacks, by path.
+    pub omitted: Vec<Omitted>,
+    /// The number of further ones. It is complete if there are none.
+    pub omitted_more: u64,
     /// The file `stdout`.
     pub stdout: Content,
     /// The file `stderr`.
     pub stderr: Content,
+    /// Bytes of both outputs that are not in these files. It is complete if there are none.
+    pub cut: u64,
 }
 
 /// What ended a command.
@@ -57,11 +63,11 @@ pub enum Ended {
 /// A change that a result lacks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Left {
+pub struct Omitted {
     /// Its path, as text.
     pub path: String,
     /// The reason.
-    pub why: String,
+    pub reason: String,
 }
 
 /// The content of a file.
@@ -74,6 +80,27 @@ pub struct Content {
     pub size: u64,
 }
 
+impl Content {
+    /// Verifies that `input` has this content.
+    ///
+    /// # Errors
+    ///
+    /// If it has another one, or reading fails; `name` is named then.
+    pub fn verify(&self, input: impl Read, name: &str) -> Result<(), InvalidBundle> {
+        let most = self.size.saturating_add(1);
+        let found = digest::copy(input, most, io::sink()).map_err(InvalidBundle::reading(name))?;
+        self.demand(found, name)
+    }
+
+    /// Demands that something with this size and digest was read.
+    pub(crate) fn demand(&self, found: (u64, Digest), name: &str) -> Result<(), InvalidBundle> {
+        if found == (self.size, self.sha256) {
+            return Ok(());
+        }
+        Err(InvalidBundle::new(name, "was changed: it has another digest"))
+    }
+}
+
 /// What was measured in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,6 +111,8 @@ pub struct Measured {
     pub duration_ms: u64,
     /// Whether a process was killed for lack of memory.
     pub oom_killed: bool,
+    /// The tag of the image that ran, which is derived from its id.
+    pub image: String,
     /// The version of the program that ran it.
     pub program: String,
 }
@@ -94,9 +123,9 @@ impl RunResult {
     /// # Errors
     ///
     /// If they cannot be written as JSON.
-    pub fn new(core: Core, measured: Measured) -> Result<Self, InvalidBundle> {
-        let digest = Digest::of(&bytes(&core)?);
-        Ok(Self { version: VERSION, digest, core, measured })
+    pub fn new(outcome: Outcome, measured: Measured) -> Result<Self, InvalidBundle> {
+        let digest = Digest::of(&bytes(&outcome)?);
+        Ok(Self { version: VERSION, digest, outcome, measured })
     }
 
     /// The bytes of `result.json`.
@@ -122,8 +151,8 @@ impl RunResult {
                 read.version
             )));
         }
-        if read.digest != Digest::of(&bytes(&read.core)?) {
-            return Err(invalid("was changed: its core has another digest".to_owned()));
+        if read.digest != Digest::of(&bytes(&read.outcome)?) {
+            return Err(invalid("was changed: its outcome has another digest".to_owned()));
         }
         Ok(read)
     }
@@ -139,22 +168,24 @@ mod tests {
 
     fn result(exit_code: u8, duration_ms: u64) -> RunResult {
         let content = |text: &str| Content { sha256: Digest::of(text.as_bytes()), size: text.len() as u64 };
-        let core = Core {
+        let outcome = Outcome {
             bundle: Digest::of(b"bundle"),
             ended: Ended::Exited,
             exit_code,
             changes: content("changes"),
-            left: vec![Left { path: "pipe".to_owned(), why: "it is a pipe".to_owned() }],
+            omitted: vec![Omitted { path: "pipe".to_owned(), reason: "it is a pipe".to_owned() }],
+            omitted_more: 0,
             stdout: content("out"),
             stderr: content(""),
+            cut: 0,
         };
-        let program = "0.1.0".to_owned();
-        let measured = Measured { network: content(""), duration_ms, oom_killed: false, program };
-        RunResult::new(core, measured).unwrap()
+        let [image, program] = ["5d0c", "0.1.0"].map(str::to_owned);
+        let measured = Measured { network: content(""), duration_ms, oom_killed: false, image, program };
+        RunResult::new(outcome, measured).unwrap()
     }
 
     #[test]
-    fn digest_is_that_of_the_core_alone() {
+    fn digest_is_that_of_the_outcome_alone() {
         assert_eq!(result(0, 1).digest, result(0, 2).digest, "the time does not count");
         assert_ne!(result(0, 1).digest, result(1, 1).digest, "the control");
     }
@@ -164,8 +195,8 @@ mod tests {
         let text = String::from_utf8(result(0, 1).to_bytes().unwrap()).unwrap();
         assert_eq!(RunResult::read(text.as_bytes()).unwrap(), result(0, 1), "the control");
         for (from, to, reason) in [
-            (r#""exit_code":0"#, r#""exit_code":1"#, "its core has another digest"),
-            (r#""why":"it is a pipe""#, r#""why":"""#, "its core has another digest"),
+            (r#""exit_code":0"#, r#""exit_code":1"#, "its outcome has another digest"),
+            (r#""reason":"it is a pipe""#, r#""reason":"""#, "its outcome has another digest"),
             (r#""version":1"#, r#""version":2"#, "has version 2"),
             (r#""ended":"exited""#, r#""ended":"lost""#, "is not the expected JSON"),
             (r#""measured":{"#, r#""measured":{"more":1,"#, "is not the expected JSON"),

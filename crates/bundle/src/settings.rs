@@ -1,15 +1,11 @@
 //! The settings of a bundle: everything that a run needs besides its files, image and secrets.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Component, Path};
 
 use allowlist::{Allowlist, HostPattern};
-use ipnet::IpNet;
 use sandbox_credentials::Injection;
 use serde::{Deserialize, Serialize};
-
-use crate::path::TreePath;
 
 /// A command and its settings. They have neither the value of a secret nor the place where one is
 /// kept. The default is not complete: it has no command.
@@ -28,11 +24,6 @@ pub struct Settings {
     pub signing: BTreeMap<String, SigningKey>,
     /// The limits of the task.
     pub limits: Limits,
-    /// How its proxy reaches the internet.
-    pub upstream: Upstream,
-    /// Paths whose changes are withheld, in addition to the usual ones: a name at any depth, or a
-    /// path in the tree.
-    pub protected_paths: Vec<TreePath>,
     /// The network policy, with outer ones.
     pub policy: Allowlist,
 }
@@ -98,18 +89,6 @@ pub struct Limits {
     pub pids: Option<u32>,
     /// Bytes of its root file system.
     pub disk: Option<u64>,
-}
-
-/// How a proxy reaches the internet.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Upstream {
-    /// The name server; `None` is the host's.
-    pub dns: Option<SocketAddr>,
-    /// Private networks that may be reached.
-    pub allow_addresses: Vec<IpNet>,
-    /// Certificate authorities that are trusted in addition to the public ones, in PEM.
-    pub extra_roots: String,
 }
 
 impl Settings {

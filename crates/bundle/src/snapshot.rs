@@ -1,24 +1,20 @@
 //! The files of a tree of the host, to be packed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use sandbox_files::tree::{Facts, Kind, Tree, holes};
+use sandbox_files::tree::Tree;
 
 use crate::archive::{self, blob};
 use crate::bundle::{MANIFEST, Manifest, TREE};
 use crate::changes::{CHANGES, Changes};
-use crate::digest::{self, Digest};
+use crate::digest::Digest;
+use crate::entry::{Seen, changed};
 use crate::error::PackError;
-use crate::listing::{Entry, Listing};
-use crate::path::{LinkTarget, TreePath};
+use crate::listing::{ENTRIES, Entry, Listing, too_many};
+use crate::path::TreePath;
 use crate::settings::Settings;
-
-/// The permission of the owner to execute a file.
-const EXECUTABLE: u32 = 0o100;
-/// Bytes of holes in all files together, which a bundle would contain.
-const HOLES: u64 = 1 << 30;
 
 /// Entries of a tree of the host as they were read. Their bytes remain in the tree.
 #[derive(Debug)]
@@ -37,9 +33,10 @@ impl<'a> Snapshot<'a> {
     /// # Errors
     ///
     /// If an entry cannot be read, is not a file, folder or link, changes meanwhile, has a name that
-    /// is not UTF-8, or the holes of all files have more than 1 GiB.
+    /// is not UTF-8, if the holes of all files have more than 1 GiB, or there are more than 1,000,000
+    /// entries.
     pub fn read(tree: &'a Tree, paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, PackError> {
-        let (mut entries, mut blobs, mut holes) = (BTreeMap::new(), BTreeMap::new(), 0);
+        let (mut entries, mut blobs, mut seen) = (BTreeMap::new(), BTreeMap::new(), Seen::default());
         for path in paths {
             let text = path.to_str().ok_or_else(|| PackError::new(&path, "the name is not UTF-8"))?;
             let inner = TreePath::try_from(text.to_owned());
@@ -47,7 +44,10 @@ impl<'a> Snapshot<'a> {
             if entries.contains_key(&inner) {
                 continue;
             }
-            let Some(entry) = entry(tree, &path, &mut holes)? else { continue };
+            let Some(entry) = seen.entry(tree, &path)? else { continue };
+            if entries.len() >= ENTRIES {
+                return Err(PackError::new(&path, too_many()));
+            }
             if let Entry::File { sha256, size, .. } = entry {
                 blobs.entry(sha256).or_insert_with(|| (size, inner.clone()));
             }
@@ -122,49 +122,16 @@ fn record(at: &str, bytes: &[u8], output: &mut impl Write) -> Result<(), PackErr
     written.map(drop).map_err(PackError::io(Path::new(at), "it cannot be written"))
 }
 
-/// The entry `path`; `None` if there is none. Adds the bytes of its holes to `of_all`.
-fn entry(tree: &Tree, path: &Path, of_all: &mut u64) -> Result<Option<Entry>, PackError> {
-    let failed = || PackError::io(path, "it cannot be read");
-    let refused = |problem: &str| PackError::new(path, problem);
-    let Some(facts) = tree.facts(path).map_err(failed())? else { return Ok(None) };
-    Ok(Some(match facts.kind {
-        Kind::Folder => Entry::Folder,
-        Kind::Link => {
-            let target = tree.target(path).map_err(failed())?;
-            let target = target.to_str().ok_or_else(|| refused("the target of the link is not UTF-8"))?;
-            Entry::Link(LinkTarget::try_from(target.to_owned()).map_err(refused)?)
-        }
-        Kind::File => {
-            let file = tree.file(path).map_err(failed())?;
-            // Those of the open file: it may have been replaced since.
-            let facts = Facts::of(&file).map_err(failed())?;
-            *of_all = of_all.saturating_add(holes(&file, &facts, HOLES).map_err(failed())?);
-            if *of_all > HOLES {
-                return Err(refused("with it, the holes of all files have more than 1 GiB"));
-            }
-            let (count, sha256) = digest::copy(&file, facts.size, io::sink()).map_err(failed())?;
-            if count < facts.size {
-                return Err(changed(path));
-            }
-            Entry::File { sha256, size: facts.size, executable: facts.mode & EXECUTABLE != 0 }
-        }
-        Kind::Special => return Err(refused("it is a device, a socket or a pipe")),
-    }))
-}
-
-fn changed(path: &Path) -> PackError {
-    PackError::new(path, "it changed meanwhile")
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::ffi::OsStringExt as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::os::unix::net::UnixListener;
+    use std::{fs, io};
 
     use super::*;
     use crate::Bundle;
+    use crate::entry::HOLES;
 
     fn settings() -> Settings {
         let [image, working_dir] = ["x", "/workspace"].map(str::to_owned);

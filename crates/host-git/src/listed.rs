@@ -13,6 +13,8 @@ use crate::{Error, Limits};
 const SUBMODULE: &[u8] = b"160000";
 /// Git opens each `.gitignore`: a pipe in its place would block it for ever.
 const TIME: Duration = Duration::from_mins(1);
+/// A cache in the index could hide files; git in a submodule would obey other settings.
+const SETTINGS: [&str; 4] = ["-c", "core.untrackedCache=false", "-c", "submodule.recurse=false"];
 
 /// The files of a work tree that `git add --all` would leave in its index, relative to a folder of
 /// it.
@@ -46,6 +48,44 @@ impl HostRepository {
     ) -> Result<WorkTreeFiles, Error> {
         let limits = Limits { time: TIME, ..Limits::default() };
         self.list(work_tree, folder, user, &limits).map_err(|error| self.named(error))
+    }
+
+    /// Which of `paths` below `folder` the user's git ignores: files, and folders with their contents.
+    /// The others are as for [`files`](Self::files).
+    ///
+    /// # Errors
+    ///
+    /// If git fails, as for a path beyond a link, warns, or takes longer than a minute; and if a path is
+    /// not UTF-8.
+    pub fn ignored(
+        &self,
+        work_tree: &Path,
+        folder: &Path,
+        paths: &[(PathBuf, bool)],
+        user: &[(OsString, OsString)],
+    ) -> Result<Vec<PathBuf>, Error> {
+        let limits = Limits { time: TIME, ..Limits::default() };
+        let top = work_tree.to_str().ok_or_else(|| self.unsupported("is in a folder that is not UTF-8"))?;
+        // Otherwise a path could begin with the magic of a pathspec.
+        let folder = Path::new(".").join(folder);
+        let mut input = Vec::new();
+        for (path, is_folder) in paths {
+            input.extend(folder.join(path).as_os_str().as_bytes());
+            input.extend(if *is_folder { &b"/\0"[..] } else { b"\0" });
+        }
+        let git = self.git(&limits).of_user(self.path(), work_tree, user);
+        let arguments = [&SETTINGS[..], &["-C", top, "check-ignore", "-z", "--stdin"]].concat();
+        let run = git.run("find ignored files", &arguments, Input::Bytes(&input), None);
+        let run = run.map_err(|error| self.named(error))?;
+        // It also fails without a message if there is none.
+        if !run.is_silent() {
+            return Err(self.named(run.error()));
+        }
+        let found = run.output.split(|byte| *byte == 0).map(|path| Path::new(OsStr::from_bytes(path)));
+        Ok(found
+            .filter_map(|path| path.strip_prefix(&folder).ok())
+            .map(|path| path.components().collect())
+            .collect())
     }
 
     fn list(
@@ -106,12 +146,10 @@ fn listed(
     which: &[&str],
     folder: &str,
 ) -> Result<Vec<u8>, Error> {
-    // A cache in the index could hide files; git in a submodule would obey other settings.
-    let settings = ["-c", "core.untrackedCache=false", "-c", "submodule.recurse=false"];
     // Relative paths of settings begin at the top.
     let before = ["-C", top, "--literal-pathspecs", "ls-files", "-z"];
     let below = if folder.is_empty() { &[][..] } else { &["--", folder][..] };
-    let run = git.run(operation, &[&settings, &before[..], which, below].concat(), Input::Nothing, None)?;
+    let run = git.run(operation, &[&SETTINGS, &before[..], which, below].concat(), Input::Nothing, None)?;
     if run.is_success && run.is_silent() { Ok(run.output) } else { Err(run.error()) }
 }
 
@@ -157,6 +195,37 @@ mod tests {
         assert_eq!(listed(&path, "sub").unwrap()[0], ["kept.log", "new"]);
         git(&path, "update-index --split-index");
         assert_eq!(listed(&path, "").unwrap()[0], files, "a split index");
+    }
+
+    #[test]
+    fn ignored_paths_are_found_whether_they_exist_or_not() {
+        let (_folder, path) = repository(
+            "echo 1 > sub/kept.log\ngit add -f .\ngit commit -qm 1\nprintf 'out/\\n*.log\\n' > .gitignore\ntouch x.log",
+        );
+        let host = HostRepository::open(&path.join(".git")).unwrap();
+        let user = [("GIT_CONFIG_NOSYSTEM".into(), "1".into())];
+        let ignored = |folder: &str, paths: &[(&str, bool)]| {
+            let paths: Vec<_> = paths.iter().map(|(path, is_folder)| (path.into(), *is_folder)).collect();
+            let found =
+                host.ignored(&path, Path::new(folder), &paths, &user).map_err(|error| error.to_string())?;
+            Ok::<_, String>(found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>())
+        };
+        let paths = [
+            ("out", true),
+            ("out/a", false),
+            ("x.log", false),
+            (":(top)y.log", false),
+            ("sub/kept.log", false),
+            ("new", false),
+        ];
+        assert_eq!(ignored("", &paths).unwrap(), ["out", "out/a", "x.log", ":(top)y.log"]);
+        assert_eq!(
+            ignored("sub", &[("out", true), ("kept.log", false), ("y.log", false)]).unwrap(),
+            ["out", "y.log"]
+        );
+        assert!(ignored("", &[("new", false)]).unwrap().is_empty());
+        symlink("/", path.join("link")).unwrap();
+        assert!(ignored("", &[("link/x.log", false)]).unwrap_err().contains("beyond a symbolic link"));
     }
 
     #[test]

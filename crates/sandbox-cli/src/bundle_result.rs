@@ -3,17 +3,20 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, fsync, mkdirat, openat, renameat, unlinkat};
 use sandbox::host_path::{Found, Resolver};
-use sandbox::workspace::{Change, ChangeKind, EntryKind, Protection, Withheld, WorkspaceCopy};
+use sandbox::workspace::{
+    Change, ChangeKind, EntryKind, Protection, Withheld, WorkspaceCopy, WorkspaceError,
+};
 use sandbox_bundle::{
-    Content, Core, Digest, Ended, Left, LinkTarget, Measured, RunResult, Snapshot, TreePath,
+    Content, Digest, Ended, LinkTarget, Measured, Omitted, Outcome, RunResult, Snapshot, TreePath,
 };
 use sandbox_files::tree::Tree;
 
@@ -21,13 +24,14 @@ use crate::failure::Failure;
 use crate::printer::sanitize_name;
 
 /// The files of a result.
-const RECORD: &str = "result.json";
-const CHANGES: &str = "changes.tar";
+pub(crate) const RECORD: &str = "result.json";
+pub(crate) const CHANGES: &str = "changes.tar";
 const STDOUT: &str = "stdout";
 const STDERR: &str = "stderr";
 const NETWORK: &str = "network.jsonl";
+const FILES: [&str; 5] = [RECORD, CHANGES, STDOUT, STDERR, NETWORK];
 /// Changes that a result names although it lacks them.
-const MOST_LEFT: usize = 1_000;
+const MOST_OMITTED: usize = 1_000;
 
 /// The folder of a result, which does not exist yet.
 #[derive(Debug)]
@@ -37,30 +41,36 @@ pub(crate) struct ResultFolder {
     shown: String,
 }
 
-/// The end of a run.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EndedRun<'a> {
+/// A run whose command ended.
+#[derive(Debug)]
+pub(crate) struct EndedRun {
     /// The digest of its bundle.
     pub(crate) bundle: Digest,
     /// The exit code of the command line.
     pub(crate) exit_code: u8,
     pub(crate) ended: Ended,
-    pub(crate) stdout: &'a [u8],
-    pub(crate) stderr: &'a [u8],
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    /// Bytes of both that were not kept.
+    pub(crate) cut: u64,
     pub(crate) duration: Duration,
     pub(crate) oom_killed: bool,
+    /// The tag of its image.
+    pub(crate) image: String,
     /// The command's changes.
-    pub(crate) copy: &'a WorkspaceCopy,
+    pub(crate) copy: WorkspaceCopy,
     /// The network log as JSON, which need not exist.
-    pub(crate) log: &'a Path,
+    pub(crate) log: PathBuf,
 }
 
 /// The changes in a copy.
 #[derive(Debug, Default)]
 struct Exported {
-    there: Vec<PathBuf>,
+    present: Vec<PathBuf>,
     removed: BTreeSet<TreePath>,
-    left: Vec<Left>,
+    omitted: Vec<Omitted>,
+    /// Further ones.
+    omitted_more: u64,
 }
 
 impl ResultFolder {
@@ -83,7 +93,11 @@ impl ResultFolder {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
-        let parent = opened(&parent).map_err(Failure::doing(format!("open the folder of `{shown}`")))?;
+        let failed = || Failure::doing(format!("open the folder of `{shown}`"));
+        let parent = opened(&parent).map_err(failed())?;
+        // The result would be lost otherwise.
+        accessat(&parent, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
+            .map_err(Failure::doing(format!("create `{shown}` in its folder")))?;
         Ok(Self { parent, name: name.to_owned(), shown })
     }
 
@@ -92,56 +106,26 @@ impl ResultFolder {
     /// # Errors
     ///
     /// If the changes cannot be read, or the files cannot be written. There is no folder then.
-    pub(crate) fn write(&self, run: &EndedRun<'_>) -> Result<RunResult, Failure> {
-        let EndedRun { bundle, exit_code, ended, copy, log, .. } = *run;
-        let tree = copy.changed_tree()?;
-        let Exported { there, removed, left } = exported(copy, &tree)?;
-        self.create(|folder| {
-            let changes = new_file(folder, CHANGES, |file| {
-                let mut output = BufWriter::new(file);
-                Ok(Snapshot::read(&tree, there)?.write_changes(&mut output, removed)?)
-            })?;
-            let stdout = new_file(folder, STDOUT, |file| Ok(file.write_all(run.stdout)?))?;
-            let stderr = new_file(folder, STDERR, |file| Ok(file.write_all(run.stderr)?))?;
-            let network = new_file(folder, NETWORK, |file| match File::open(log) {
-                Ok(mut log) => {
-                    io::copy(&mut log, file)?;
-                    Ok(())
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                Err(error) => Err(error.into()),
-            })?;
-            let core = Core { bundle, ended, exit_code, changes, left, stdout, stderr };
-            let measured = Measured {
-                network,
-                duration_ms: u64::try_from(run.duration.as_millis()).unwrap_or(u64::MAX),
-                oom_killed: run.oom_killed,
-                program: env!("CARGO_PKG_VERSION").to_owned(),
-            };
-            let record = RunResult::new(core, measured)?;
-            let bytes = record.to_bytes()?;
-            new_file(folder, RECORD, |file| Ok(file.write_all(&bytes)?))?;
-            Ok(record)
-        })
+    pub(crate) fn write(&self, run: &EndedRun) -> Result<RunResult, Failure> {
+        self.create(|folder| filled(folder, run)).map_err(Failure::doing(format!("write {self}")))
     }
 
     /// Creates the folder with what `fill` writes: as a whole, or not at all.
-    fn create<T>(&self, fill: impl FnOnce(&OwnedFd) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn create<T>(&self, fill: impl FnOnce(&OwnedFd) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let mut hidden = OsString::from(".");
         hidden.push(&self.name);
         hidden.push(format!(".{:016x}", rand::random::<u64>()));
-        let failed = || Failure::doing(format!("write `{}`", self.shown));
-        mkdirat(&self.parent, &hidden, Mode::RWXU).map_err(failed())?;
+        mkdirat(&self.parent, &hidden, Mode::RWXU)?;
         let filled = openat(&self.parent, &hidden, FOLDER | OFlags::NOFOLLOW, Mode::empty());
-        let filled = filled.map_err(failed()).and_then(|folder| {
+        let filled = filled.map_err(anyhow::Error::from).and_then(|folder| {
             let named = fill(&folder).and_then(|value| {
-                fsync(&folder).map_err(failed())?;
+                fsync(&folder)?;
                 // The kernel replaces only an empty folder.
-                renameat(&self.parent, &hidden, &self.parent, &self.name).map_err(failed())?;
+                renameat(&self.parent, &hidden, &self.parent, &self.name)?;
                 Ok(value)
             });
             if named.is_err() {
-                for name in [RECORD, CHANGES, STDOUT, STDERR, NETWORK] {
+                for name in FILES {
                     // The first failure is the one to report, here and below.
                     let _ = unlinkat(&folder, name, AtFlags::empty());
                 }
@@ -151,10 +135,61 @@ impl ResultFolder {
         if filled.is_err() {
             let _ = unlinkat(&self.parent, &hidden, AtFlags::REMOVEDIR);
         } else {
-            fsync(&self.parent).map_err(failed())?;
+            fsync(&self.parent)?;
         }
         filled
     }
+}
+
+/// The files of a result besides its record, with the content that they had.
+pub(crate) fn files(record: &RunResult) -> [(&'static str, Content); 4] {
+    let RunResult { outcome, measured, .. } = record;
+    [
+        (CHANGES, outcome.changes),
+        (STDOUT, outcome.stdout),
+        (STDERR, outcome.stderr),
+        (NETWORK, measured.network),
+    ]
+}
+
+/// Writes the files of the result of `run` to `folder`.
+fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
+    let EndedRun { bundle, exit_code, ended, stdout, stderr, cut, duration, oom_killed, image, copy, log } =
+        run;
+    let tree = copy.changed_tree()?;
+    let Exported { present, removed, omitted, omitted_more } = exported(copy, &tree)?;
+    let changes = new_file(folder, CHANGES, |file| {
+        Ok(Snapshot::read(&tree, present)?.write_changes(&mut BufWriter::new(file), removed)?)
+    })?;
+    let stdout = new_file(folder, STDOUT, |file| Ok(file.write_all(stdout)?))?;
+    let stderr = new_file(folder, STDERR, |file| Ok(file.write_all(stderr)?))?;
+    let network = new_file(folder, NETWORK, |file| match File::open(log) {
+        Ok(mut log) => Ok(io::copy(&mut log, file).map(drop)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    })?;
+    let outcome = Outcome {
+        bundle: *bundle,
+        ended: *ended,
+        exit_code: *exit_code,
+        changes,
+        omitted,
+        omitted_more,
+        stdout,
+        stderr,
+        cut: *cut,
+    };
+    let measured = Measured {
+        network,
+        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        oom_killed: *oom_killed,
+        image: image.clone(),
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let record = RunResult::new(outcome, measured)?;
+    let bytes = record.to_bytes()?;
+    new_file(folder, RECORD, |file| Ok(file.write_all(&bytes)?))?;
+    Ok(record)
 }
 
 /// An open folder can be flushed only if it was opened for reading.
@@ -164,47 +199,49 @@ fn opened(folder: &Found) -> io::Result<OwnedFd> {
     Ok(openat(folder, ".", FOLDER, Mode::empty())?)
 }
 
+impl fmt::Display for ResultFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.shown)
+    }
+}
+
 /// Creates the file `name`, which `write` fills.
 fn new_file(
     folder: impl AsFd,
     name: &str,
-    write: impl FnOnce(&mut File) -> Result<(), Failure>,
-) -> Result<Content, Failure> {
-    let failed = || Failure::doing(format!("write `{name}`"));
+    write: impl FnOnce(&mut File) -> anyhow::Result<()>,
+) -> anyhow::Result<Content> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = openat(folder, name, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
-    let mut file = File::from(opened.map_err(failed())?);
+    let mut file = File::from(openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?);
     write(&mut file)?;
-    file.sync_all().map_err(failed())?;
-    file.rewind().map_err(failed())?;
-    let (size, sha256) = Digest::of_all(&file).map_err(failed())?;
+    file.sync_all()?;
+    file.rewind()?;
+    let (size, sha256) = Digest::of_all(&file)?;
     Ok(Content { sha256, size })
 }
 
 /// The changes in `copy`: paths that are there, paths that are gone, and those that no result can have.
-fn exported(copy: &WorkspaceCopy, tree: &Tree) -> Result<Exported, Failure> {
+fn exported(copy: &WorkspaceCopy, tree: &Tree) -> Result<Exported, WorkspaceError> {
     let (changes, git) = copy.waiting(&Protection::none())?;
     let mut exported = Exported::default();
-    let left = git?.left.into_iter().map(|left| Left { path: left.path, why: left.why });
-    exported.left.extend(left);
+    let left = git?.left.into_iter().map(|left| Omitted { path: left.path, reason: left.why });
+    exported.omitted.extend(left);
     for change in changes {
         match path_of(&change, tree) {
             Ok(path) if change.kind == ChangeKind::Removed => {
+                exported.present.extend(path.parent().map(|folder| folder.as_path().to_owned()));
                 exported.removed.insert(path);
             }
-            Ok(_) => exported.there.push(change.path),
-            Err(why) => {
+            Ok(_) => exported.present.push(change.path),
+            Err(reason) => {
                 let path = change.path.display().to_string();
-                exported.left.push(Left { path, why: why.to_owned() });
+                exported.omitted.push(Omitted { path, reason: reason.to_owned() });
             }
         }
     }
-    exported.left.sort_unstable();
-    let more = exported.left.len().saturating_sub(MOST_LEFT);
-    if more > 0 {
-        exported.left.truncate(MOST_LEFT);
-        exported.left.push(Left { path: String::new(), why: format!("and {more} more") });
-    }
+    exported.omitted.sort_unstable();
+    exported.omitted_more = exported.omitted.len().saturating_sub(MOST_OMITTED) as u64;
+    exported.omitted.truncate(MOST_OMITTED);
     Ok(exported)
 }
 
@@ -216,7 +253,9 @@ fn path_of(change: &Change, tree: &Tree) -> Result<TreePath, &'static str> {
     }
     if change.kind != ChangeKind::Removed {
         match change.entry {
-            EntryKind::File | EntryKind::Folder => {}
+            EntryKind::Folder => {}
+            // On a rootless engine, it may belong to a user of the container.
+            EntryKind::File => drop(tree.file(&change.path).map_err(|_| "it cannot be read")?),
             EntryKind::Special => return Err("it is a device, a socket or a pipe"),
             EntryKind::Link => {
                 let target = tree.target(&change.path).map_err(|_| "the link cannot be read")?;
@@ -278,28 +317,27 @@ mod tests {
             bundle: Digest::of(b"bundle"),
             exit_code: 3,
             ended: Ended::Exited,
-            stdout: b"out",
-            stderr: b"err",
+            stdout: b"out".to_vec(),
+            stderr: b"err".to_vec(),
+            cut: 0,
             duration: Duration::from_millis(1500),
             oom_killed: false,
-            copy: &copy,
-            log: &log,
+            image: "x".to_owned(),
+            copy,
+            log,
         };
-        let write = |name: &str, run: &EndedRun<'_>| {
+        let write = |name: &str, run: &EndedRun| {
             let path = folder.path().join(name);
             (ResultFolder::at(&path, &Resolver::default()).unwrap().write(run).unwrap(), path)
         };
         let (record, path) = write("result", &run);
         assert_eq!(names(&path), [CHANGES, NETWORK, RECORD, STDERR, STDOUT]);
         assert_eq!(RunResult::read(&fs::read(path.join(RECORD)).unwrap()).unwrap(), record);
-        let Core { changes, stdout, stderr, left, exit_code, .. } = &record.core;
-        for (name, content) in
-            [(CHANGES, changes), (STDOUT, stdout), (STDERR, stderr), (NETWORK, &record.measured.network)]
-        {
+        for (name, content) in files(&record) {
             let bytes = fs::read(path.join(name)).unwrap();
             assert_eq!((content.sha256, content.size), (Digest::of(&bytes), bytes.len() as u64), "{name}");
         }
-        assert_eq!((*exit_code, record.measured.duration_ms), (3, 1500));
+        assert_eq!((record.outcome.exit_code, record.measured.duration_ms), (3, 1500));
         let changes = Changes::read(File::open(path.join(CHANGES)).unwrap()).unwrap();
         let there: Vec<_> = changes.tree.entries().map(|(path, _)| path.to_string()).collect();
         assert_eq!(there, ["added", "link", "repository", "src", "src/old"]);
@@ -307,20 +345,23 @@ mod tests {
         assert!(matches!(link, Some(Entry::Link(target)) if target.as_path() == Path::new("/etc/passwd")));
         let removed: Vec<_> = changes.removed.iter().map(ToString::to_string).collect();
         assert_eq!(removed, ["gone"]);
-        let left: Vec<_> = left.iter().map(|left| (left.path.as_str(), left.why.as_str())).collect();
+        let omitted = record.outcome.omitted.iter();
+        let omitted: Vec<_> = omitted.map(|change| (change.path.as_str(), change.reason.as_str())).collect();
         assert_eq!(
-            left,
+            omitted,
             [
                 ("name\u{fffd}", "the name is not UTF-8"),
                 ("pipe", "it is a device, a socket or a pipe"),
                 ("repository/.git", "it is a git repository"),
             ]
         );
-        let later = EndedRun { duration: Duration::ZERO, log: Path::new("/no/log"), ..run };
-        assert_eq!(write("later", &later).0.digest, record.digest, "times and the log do not count");
-        assert_ne!(write("other", &EndedRun { stdout: b"Out", ..run }).0.digest, record.digest);
+        let mut other = EndedRun { duration: Duration::ZERO, log: "/no/log".into(), ..run };
+        assert_eq!(write("later", &other).0.digest, record.digest, "times and the log do not count");
+        other.stdout = b"Out".to_vec();
+        assert_ne!(write("other", &other).0.digest, record.digest);
+        other.stdout = b"out".to_vec();
         fs::write(folder.path().join("copy/upper/added"), "other").unwrap();
-        assert_ne!(write("third", &run).0.digest, record.digest);
+        assert_ne!(write("third", &other).0.digest, record.digest);
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -349,10 +390,10 @@ mod tests {
     fn folder_is_complete_or_not_there() {
         let folder = tempfile::tempdir().unwrap();
         let target = ResultFolder::at(&folder.path().join("result"), &Resolver::default()).unwrap();
-        let failed = target.create(|inner| -> Result<(), Failure> {
+        let failed = target.create(|inner| -> anyhow::Result<()> {
             new_file(inner, STDOUT, |file| Ok(file.write_all(b"x")?))?;
             assert_eq!(names(folder.path()).len(), 1, "a hidden one");
-            Err(Failure::new("no"))
+            anyhow::bail!("no")
         });
         assert!(failed.is_err());
         assert_eq!(names(folder.path()), [""; 0]);

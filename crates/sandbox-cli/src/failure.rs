@@ -113,7 +113,8 @@ fn status_of(error: &SandboxError) -> ExitStatus {
 fn hint_for(error: &SandboxError) -> Option<String> {
     let hint = match error {
         SandboxError::ImageBuild(ImageBuildError::NotFound { .. }) => {
-            "`podman images` lists the existing images; `sandbox image build` builds .sandbox/container/Dockerfile"
+            "`podman images` lists the existing images; `sandbox image build` builds .sandbox/container/Dockerfile; \
+             `sandbox image save` where a bundle comes from, and `load` here, bring its image"
         }
         SandboxError::ImageBuild(ImageBuildError::Failed { .. }) if is_pull(error) => {
             "the base image could not be pulled: check its name in `FROM`, and with `podman pull` \
@@ -144,7 +145,8 @@ fn hint_for(error: &SandboxError) -> Option<String> {
             return Some(PROGRAMS_HINT.to_owned());
         }
         SandboxError::Proxy(ProxyError::NoResolver { .. }) => {
-            "write `upstream: {dns: 192.0.2.53}`, with your name server's address, to .sandbox/sandbox.yaml"
+            "write `upstream: {dns: 192.0.2.53}`, with your name server's address, to .sandbox/sandbox.yaml; \
+             for a bundle, to your own sandbox.yaml"
         }
         SandboxError::Container(ContainerError::ProgramNotFound { .. }) => {
             "install the program in the image's Dockerfile, or name the file in the container by its full path"
@@ -158,7 +160,8 @@ fn hint_for(error: &SandboxError) -> Option<String> {
             .iter()
             .any(|it| mentions(error, it)) =>
         {
-            "use `--workspace direct` to work on the tree itself, with its protected paths"
+            "use `--workspace direct` to work on the tree itself, with its protected paths; for a bundle, set \
+             XDG_STATE_HOME to a folder of another file system"
         }
         _ if mentions(error, "catatonit") || mentions(error, "init binary") => {
             "the engine needs an init program: install the package catatonit"

@@ -52,5 +52,5 @@ pub use sandbox_host_git::{
     WorkTreeFiles,
 };
 pub use tampered::{TamperKind, TamperedPath};
-pub use tree_files::{TreeFilesError, tree_files};
+pub use tree_files::{TreeFilesError, ignored_paths, tree_files};
 pub use workspace_guard::{Findings, WorkspaceGuard};

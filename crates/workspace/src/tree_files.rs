@@ -52,7 +52,8 @@ pub fn tree_files(
     user: &[(OsString, OsString)],
     resolver: &Resolver,
 ) -> Result<WorkTreeFiles, TreeFilesError> {
-    let listed = with_git(tree.path(), user, resolver)?;
+    let listed =
+        with_git(tree.path(), resolver, |repository, top, below| repository.files(top, below, user))?;
     let has_git = listed.is_some();
     let mut found = listed.map_or_else(|| without_git(tree), Ok)?;
     let failed = |path: &Path| {
@@ -88,12 +89,31 @@ pub fn tree_files(
     Ok(found)
 }
 
-/// The files that git lists; `None` without git.
-fn with_git(
-    root: &Path,
+/// Which of `paths` in the folder `tree` its git ignores; none without git. Each is a file, or a folder
+/// with its contents. For `user` see [`HostRepository::ignored`].
+///
+/// # Errors
+///
+/// If the git repository cannot be read, is not supported, or belongs to another user; if a path leads
+/// through a link.
+pub fn ignored_paths(
+    tree: &Path,
+    paths: &[(PathBuf, bool)],
     user: &[(OsString, OsString)],
     resolver: &Resolver,
-) -> Result<Option<WorkTreeFiles>, TreeFilesError> {
+) -> Result<Vec<PathBuf>, TreeFilesError> {
+    let ignored =
+        |repository: &HostRepository, top: &Path, below: &Path| repository.ignored(top, below, paths, user);
+    Ok(with_git(tree, resolver, ignored)?.unwrap_or_default())
+}
+
+/// What `ask` returns of the repository whose work tree `root` is in, given that work tree and the path
+/// below it; `None` without git.
+fn with_git<T>(
+    root: &Path,
+    resolver: &Resolver,
+    ask: impl FnOnce(&HostRepository, &Path, &Path) -> Result<T, Error>,
+) -> Result<Option<T>, TreeFilesError> {
     let facts = |top: &&Path| top.join(".git").symlink_metadata();
     let Some(top) = root.ancestors().find(|top| facts(top).is_ok()) else { return Ok(None) };
     let below = root.strip_prefix(top).unwrap_or(Path::new(""));
@@ -101,10 +121,10 @@ fn with_git(
         let missing = || TreeFilesError::NoRepository { git_file: top.join(".git") };
         let outside = OutsideRepository::of(top, "/workspace", resolver)?.ok_or_else(missing)?;
         let repository = HostRepository::open_linked(outside.folder(), outside.name())?;
-        return Ok(Some(repository.files(top, below, user)?));
+        return Ok(Some(ask(&repository, top, below)?));
     }
     let Some(main) = MainWorkTree::around(top)? else { return Ok(None) };
-    Ok(Some(main.repository().files(top, below, user)?))
+    Ok(Some(ask(main.repository(), top, below)?))
 }
 
 /// All entries.

@@ -1,10 +1,12 @@
 //! Bundles: packed in a project, run as on another host, and their results.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use e2e_tests::engine;
-use e2e_tests::setting::Setting;
+use e2e_tests::world::World;
 use serde_json::Value;
 
 use crate::command_line::project::{Ended, Project, assert_nothing_left};
@@ -27,7 +29,11 @@ impl Host {
         host.project.write("unsorted", "b\na\n");
         host.project.write("src/old", "old");
         host.project.write("gone", "gone");
-        host.write("sandbox.yaml", &format!("engine: {}\nprefix: {prefix}\n", Setting::of_this_run().engine));
+        // Engine, prefix and upstream access are those of the host.
+        let config = fs::read_to_string(host.project.path().join(".sandbox/sandbox.yaml")).expect("settings");
+        let config = config.lines().filter(|line| !line.starts_with("image:"));
+        host.write("sandbox.yaml", &config.collect::<Vec<_>>().join("\n"));
+        host.write("roots.pem", World::shared().roots_pem());
         host
     }
 
@@ -42,21 +48,26 @@ impl Host {
         fs::write(folder.join(name), text).expect("a file");
     }
 
-    /// Packs `script`; returns the bundle.
+    /// Packs `script`; returns the flag that names the bundle's digest.
     fn pack(&self, more: &[&str], script: &str) -> String {
         let bundle = self.at("job.bundle").display().to_string();
         let command = ["--", "bash", "-c", script];
         let ended = self.project.output(&[&["bundle", "create", "-o", &bundle][..], more, &command].concat());
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        bundle
+        format!("--trust=sha256:{}", ended.stdout.trim())
+    }
+
+    /// The command that runs `bundle` in the folder of the results.
+    fn command(&self, more: &[&str], bundle: &str, result: &str) -> Command {
+        let run = ["run", "--bundle", bundle, "--result", result];
+        let mut command = self.project.wary(&[&run[..], more].concat());
+        command.current_dir(self.folder.path()).env("XDG_CONFIG_HOME", self.at("config"));
+        command
     }
 
     /// Runs the bundle, with variables.
-    fn run(&self, more: &[&str], set: &[(&str, &str)], bundle: &str, result: &str) -> Ended {
-        let result = self.at(result).display().to_string();
-        let run = ["run", "--bundle", bundle, "--result", &result];
-        let mut command = self.project.wary(&[&run[..], more].concat());
-        command.current_dir(self.folder.path().join("config")).env("XDG_CONFIG_HOME", self.at("config"));
+    fn run(&self, more: &[&str], set: &[(&str, &str)], result: &str) -> Ended {
+        let mut command = self.command(more, "job.bundle", result);
         command.envs(set.iter().copied()).output().expect("the sandbox command").into()
     }
 
@@ -80,8 +91,8 @@ impl Host {
 
     async fn close(&self) {
         assert_nothing_left(self.prefix).await;
-        let results = self.project.state().join("sandbox/results");
-        let left = fs::read_dir(results).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+        let copies = self.project.state().join("sandbox/bundle-copies");
+        let left = fs::read_dir(copies).expect("a folder").map(|entry| entry.expect("an entry").file_name());
         assert_eq!(left.collect::<Vec<_>>(), ["lock"]);
     }
 }
@@ -100,9 +111,9 @@ const FILES: [&str; 5] = ["changes.tar", "network.jsonl", "result.json", "stderr
 async fn deterministic_command_has_one_result_on_files_that_stay_unchanged() {
     let host = Host::new("e2e-bundle");
     let script = "sort unsorted > sorted; echo new > src/old; rm gone; echo out; echo err >&2; exit 3";
-    let bundle = host.pack(&[], script);
+    let digest = host.pack(&[], script);
     let [first, second] = ["first", "second"].map(|result| {
-        let ended = host.run(&[], &[], &bundle, result);
+        let ended = host.run(&[&digest], &[], result);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(3), "out\n"), "{ended:?}");
         assert_eq!(names(&host.at(result)), FILES);
         assert_eq!(fs::read_to_string(host.at(result).join("stdout")).expect("a file"), "out\n");
@@ -112,20 +123,20 @@ async fn deterministic_command_has_one_result_on_files_that_stay_unchanged() {
         assert_eq!(removed, ["gone"]);
         host.record(result)
     });
-    assert_eq!(first["core"]["exit_code"], 3);
-    assert_eq!(first["core"]["ended"], "exited");
-    assert_eq!((&first["digest"], &first["core"]), (&second["digest"], &second["core"]));
+    assert_eq!(first["outcome"]["exit_code"], 3);
+    assert_eq!(first["outcome"]["ended"], "exited");
+    assert_eq!((&first["digest"], &first["outcome"]), (&second["digest"], &second["outcome"]));
     // Nothing of the project changed, and no copy of it has anything.
     assert_eq!(fs::read_to_string(host.project.path().join("src/old")).expect("a file"), "old");
     assert!(host.project.path().join("gone").exists() && !host.project.path().join("sorted").exists());
     let diff = host.project.output(&["diff"]);
     assert!(!diff.stdout.contains("sorted"), "{diff:?}");
-    let again = host.run(&[], &[], &bundle, "first");
+    let again = host.run(&[&digest], &[], "first");
     again.fails(2, "exists already");
     // The control: another output is another result.
-    let bundle = host.pack(&[], "date +%N");
+    let digest = host.pack(&[], "date +%N");
     for result in ["third", "fourth"] {
-        assert_eq!(host.run(&[], &[], &bundle, result).code, Some(0));
+        assert_eq!(host.run(&[&digest], &[], result).code, Some(0));
     }
     assert_ne!(host.record("third")["digest"], host.record("fourth")["digest"]);
     host.close().await;
@@ -134,12 +145,12 @@ async fn deterministic_command_has_one_result_on_files_that_stay_unchanged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bundle_reaches_what_both_policies_permit() {
     let host = Host::new("e2e-bundle-policy");
-    let bundle = host.pack(&[], "curl -s -o /dev/null -w '%{http_code}' https://open.test/");
-    assert_eq!(host.run(&[], &[], &bundle, "open").stdout, "200", "the control");
+    let digest = host.pack(&[], "curl -s -o /dev/null -w '%{http_code}' https://open.test/");
+    assert_eq!(host.run(&[&digest], &[], "open").stdout, "200", "the control");
     let log = fs::read_to_string(host.at("open/network.jsonl")).expect("a file");
     assert!(log.contains("open.test"), "{log}");
     host.write("policy.yaml", "domains: [other.test]\n");
-    let ended = host.run(&[], &[], &bundle, "narrowed");
+    let ended = host.run(&[&digest], &[], "narrowed");
     assert!(ended.stdout != "200", "{ended:?}");
     let log = fs::read_to_string(host.at("narrowed/network.jsonl")).expect("a file");
     assert!(log.contains("open.test") && log.contains("blocked"), "{log}");
@@ -154,13 +165,14 @@ async fn secret_is_given_by_a_variable_and_is_nowhere_in_the_result() {
         ".sandbox/sandbox.yaml",
         "masked_secrets: {TOKEN: {value: !env ELSEWHERE, scopes: [open.test], headers: [authorization]}}\n",
     );
-    let bundle = host.pack(
+    let digest = host.pack(
         &[],
         "echo \"$TOKEN\" | tee token; curl -s -H \"Authorization: $TOKEN\" https://open.test/ > /dev/null",
     );
-    host.run(&[], &[], &bundle, "result").fails(125, "variables that are not set: TOKEN");
+    host.run(&[], &[("TOKEN", SECRET)], "result").fails(125, "takes variables of this host: TOKEN");
+    host.run(&[&digest], &[], "result").fails(125, "the variable `TOKEN` is not set");
     assert!(!host.at("result").exists());
-    let ended = host.run(&[], &[("TOKEN", SECRET)], &bundle, "result");
+    let ended = host.run(&[&digest], &[("TOKEN", SECRET)], "result");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.len() > 10, "a surrogate: {ended:?}");
     for name in FILES {
@@ -173,36 +185,95 @@ async fn secret_is_given_by_a_variable_and_is_nowhere_in_the_result() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bundle_in_a_folder_that_tasks_can_write_needs_its_digest() {
     let host = Host::new("e2e-bundle-trust");
-    let bundle = host.pack(&[], "true");
+    let digest = host.pack(&[], "true");
+    let run = |more: &[&str], bundle: &str, result: &str| -> Ended {
+        host.command(more, bundle, result).output().expect("the sandbox command").into()
+    };
+    run(&[], "job.bundle", "private").fails(125, "private networks");
+    let settings = fs::read_to_string(host.at("config/sandbox/sandbox.yaml")).expect("settings");
+    let settings = settings.lines().filter(|line| !line.starts_with("upstream:"));
+    host.write("sandbox.yaml", &settings.collect::<Vec<_>>().join("\n"));
     // A run in the folder of the bundle makes it one that tasks can write.
     let inside = host.project.path().join("job.bundle");
-    fs::copy(&bundle, &inside).expect("a copy");
+    fs::copy(host.at("job.bundle"), &inside).expect("a copy");
     assert_eq!(host.project.run("true").code, Some(0));
     let inside = inside.display().to_string();
-    let refused = host.run(&[], &[], &inside, "result");
-    refused.fails(125, "in a folder that tasks can write to");
-    host.run(&["--trust"], &[], &inside, "result").fails(125, "in a folder that tasks can write to");
-    let digest = refused.stderr.split("--trust=").nth(1).and_then(|rest| rest.split_whitespace().next());
-    let digest = format!("--trust={}", digest.expect("a hint"));
-    assert_eq!(host.run(&[&digest], &[], &inside, "result").code, Some(0));
+    run(&[], &inside, "result").fails(125, "in a folder that tasks can write to");
+    run(&["--trust"], &inside, "result").fails(125, "in a folder that tasks can write to");
+    assert_eq!(run(&[&digest], &inside, "result").code, Some(0));
     let other = format!("--trust=sha256:{}", "0".repeat(64));
-    host.run(&[&other], &[], &inside, "other").fails(125, "not the one in --trust");
-    assert_eq!(host.run(&[], &[], &bundle, "outside").code, Some(0), "the control");
+    run(&[&other], &inside, "other").fails(125, "not the one in --trust");
+    assert_eq!(run(&[], "job.bundle", "outside").code, Some(0), "the control");
+    host.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn result_is_applied_to_the_project_unless_the_host_changed_the_same_files() {
+    let host = Host::new("e2e-bundle-apply");
+    let digest =
+        host.pack(&[], "sort unsorted > sorted; echo new > src/old; rm gone; echo x > .envrc; mkfifo pipe");
+    assert_eq!(host.run(&[&digest], &[], "result").code, Some(0));
+    let result = host.at("result").display().to_string();
+    let text = |path: &str| fs::read_to_string(host.project.path().join(path)).ok();
+    let on_result = |more: &[&str]| host.project.output(&[more, &["--result", &result]].concat());
+    let diff = on_result(&["diff"]);
+    let expected = "A  .envrc (withheld: protected)\nD  gone\nA  sorted\nM  src/old\n";
+    assert_eq!((diff.code, diff.stdout.as_str()), (Some(0), expected), "{diff:?}");
+    assert!(diff.stderr.contains("lacks changes"), "{diff:?}");
+    host.project.write("src/old", "by the user");
+    on_result(&["apply"]).fails(125, "src/old");
+    assert_eq!((text("sorted"), text("gone").as_deref()), (None, Some("gone")), "all or nothing");
+    host.project.write("src/old", "old");
+    let applied = on_result(&["apply"]);
+    assert_eq!(applied.stdout, "D  gone\nA  sorted\nM  src/old\n", "{applied:?}");
+    let now = ["sorted", "src/old", "gone", ".envrc"].map(text);
+    assert_eq!(now, [Some("a\nb\n".to_owned()), Some("new\n".to_owned()), None, None]);
+    // As after a run, the rest waits in the copy.
+    let rest = host.project.output(&["apply", "--include-protected"]);
+    assert_eq!((rest.code, rest.stdout.as_str()), (Some(0), "A  .envrc (withheld: protected)\n"), "{rest:?}");
+    assert_eq!(text(".envrc").as_deref(), Some("x\n"));
+    assert_eq!(names(&host.at("result")), FILES, "it stays");
+    host.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_run_leaves_no_result_and_the_next_one_removes_the_rest() {
+    let host = Host::new("e2e-bundle-kill");
+    let digest = host.pack(&[], "echo begun; if [ -e wait ]; then sleep 600; fi");
+    let plain_digest = digest;
+    let plain = host.at("plain.bundle");
+    fs::rename(host.at("job.bundle"), &plain).expect("a bundle");
+    host.project.write("wait", "");
+    let digest = host.pack(&[], "echo begun; if [ -e wait ]; then sleep 600; fi");
+    let mut killed = host.command(&[&digest], "job.bundle", "killed");
+    let mut killed = killed.stdout(Stdio::piped()).spawn().expect("the sandbox command");
+    let mut line = String::new();
+    BufReader::new(killed.stdout.take().expect("a pipe")).read_line(&mut line).expect("output");
+    assert_eq!(line, "begun\n");
+    killed.kill().expect("a process");
+    killed.wait().expect("its end");
+    assert!(!host.at("killed").exists());
+    let ended = host.command(&[&plain_digest], "plain.bundle", "next").output().expect("the sandbox command");
+    assert_eq!(Ended::from(ended).code, Some(0));
+    assert_eq!(names(&host.at("next")), FILES);
     host.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_sandbox_leaves_no_result_and_a_time_limit_does() {
     let host = Host::new("e2e-bundle-end");
-    let bundle = host.pack(&["--image", "localhost/there-is-none:1"], "true");
-    let ended = host.run(&[], &[], &bundle, "result");
+    let digest = host.pack(&["--image", "localhost/there-is-none:1"], "true");
+    let ended = host.run(&[&digest], &[], "result");
     assert_eq!(ended.code, Some(125), "{ended:?}");
     assert_eq!(names(host.folder.path()), ["config", "job.bundle"], "no result, and no hidden folder");
-    let bundle = host.pack(&["--timeout", "1s"], "echo begun > begun; sleep 60");
-    let ended = host.run(&[], &[], &bundle, "result");
+    let digest = host.pack(&["--timeout", "1s"], "echo begun > begun; sleep 60");
+    let ended = host.run(&[&digest], &[], "result");
     assert_eq!(ended.code, Some(124), "{ended:?}");
     let record = host.record("result");
-    assert_eq!((&record["core"]["ended"], &record["core"]["exit_code"]), (&"timed_out".into(), &124.into()));
+    assert_eq!(
+        (&record["outcome"]["ended"], &record["outcome"]["exit_code"]),
+        (&"timed_out".into(), &124.into())
+    );
     assert_eq!(host.changes("result").0, ["begun"]);
     assert_eq!(engine::containers(host.prefix).await, Vec::<String>::new());
     host.close().await;

@@ -13,12 +13,12 @@ const TESTS: &str = "tests";
 const BUDGET: [(&str, usize); 26] = [
     ("crates/agents", 1_200),
     ("crates/allowlist", 7_400),
-    ("crates/bundle", 950),
+    ("crates/bundle", 1_150),
     ("crates/claude-output", 900),
     ("crates/credentials", 1_100),
     ("crates/files", 1_000),
     ("crates/gate", 1_200),
-    ("crates/host-git", 4_700),
+    ("crates/host-git", 4_720),
     ("crates/https", 130),
     ("crates/inside", 2_900),
     ("crates/located-yaml", 1_100),
@@ -31,12 +31,12 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 16_300),
-    ("crates/sandbox-cli", 22_100),
+    ("crates/sandbox-cli", 22_450),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
-    ("crates/workspace", 6_550),
+    ("crates/workspace", 6_600),
     ("xtask", 7_750),
-    (TESTS, 74_500),
+    (TESTS, 75_000),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

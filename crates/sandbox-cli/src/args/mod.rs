@@ -30,7 +30,7 @@ pub(crate) use background::{AttachArgs, BackgroundArgs, RunsArg, WaitArgs};
 pub(crate) use bundle::{BundleCommand, CreateBundleArgs, ShowBundleArgs};
 pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output, PsArgs};
 pub(crate) use config::{ConfigCheckArgs, ConfigCommand};
-pub(crate) use copy::{ApplyArgs, CopyOfRun, DiffArgs};
+pub(crate) use copy::{ApplyArgs, CopyOfRun, DiffArgs, ResultArgs};
 pub(crate) use exec::{ExecArgs, ExecNetwork, WorkspaceAccess};
 pub(crate) use gate::{GateCommand, GateSyncArgs};
 pub(crate) use image::{BuildArgs, ImageCommand};

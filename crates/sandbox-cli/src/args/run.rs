@@ -8,7 +8,7 @@ use super::{BackgroundArgs, TaskArgs};
 use crate::terminal::DetachKeys;
 
 /// Flags that a bundle decides, or that mean something only in a project.
-const NOT_OF_BUNDLES: [&str; 27] = [
+const NOT_OF_BUNDLES: [&str; 29] = [
     "image",
     "dockerfile",
     "context",
@@ -35,6 +35,8 @@ const NOT_OF_BUNDLES: [&str; 27] = [
     "terminal",
     "detach",
     "_interactive",
+    "detach_keys",
+    "wait",
     "command",
 ];
 
@@ -62,8 +64,9 @@ pub(crate) struct RunArgs {
     /// Run the command of a bundle on the files in it, and store what it changed with --result
     ///
     /// Everything else is the bundle's too; nothing of the current folder is read. The policies of this
-    /// host, the limits in your own sandbox.yaml and your engine count as well. Variables that the
-    /// bundle needs must be set here: `sandbox bundle show` lists them. The command gets no input.
+    /// host, and the limits, the engine and `upstream` in your own sandbox.yaml count as well. A bundle
+    /// that takes variables of this host runs only with --trust=sha256:DIGEST: `sandbox bundle show`
+    /// lists them. The command gets no input.
     #[arg(long, value_name = "FILE", requires = "result", conflicts_with_all = NOT_OF_BUNDLES)]
     pub(crate) bundle: Option<PathBuf>,
     /// With --bundle: create this folder with the result, once the command has ended
@@ -98,9 +101,21 @@ impl ShellArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
+    use super::NOT_OF_BUNDLES;
     use crate::args::Cli;
+
+    #[test]
+    fn no_flag_of_run_is_ignored_with_a_bundle() {
+        let cli = Cli::command();
+        let run = cli.find_subcommand("run").unwrap();
+        let of_bundles = ["bundle", "result", "log", "help", "version"];
+        for arg in run.get_arguments().filter(|arg| !arg.is_global_set()) {
+            let id = arg.get_id().as_str();
+            assert!(NOT_OF_BUNDLES.contains(&id) || of_bundles.contains(&id), "{id}");
+        }
+    }
 
     #[test]
     fn bundle_and_flags_of_a_project_exclude_each_other() {

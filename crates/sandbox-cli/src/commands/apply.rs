@@ -1,11 +1,12 @@
 //! `apply`: applies a task's changes in its copy to the work tree.
 
 use sandbox::SandboxConfig;
-use sandbox::workspace::{Applied, ApplyOptions, GitChanges};
+use sandbox::workspace::{Applied, ApplyOptions, GitChanges, WorkspaceCopy, WorkspaceError};
 use serde::Serialize;
 
 use crate::args::{ApplyArgs, Output};
 use crate::change_report::{ChangeReport, line, reports};
+use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::{coming, report_staying};
@@ -14,14 +15,27 @@ use crate::settings::TrustedProject;
 use crate::workspace_copy::{explained, report_withheld, settled};
 
 use super::diff::NO_COPY;
+use super::result_copy::with_result;
 
 /// Applies all changes, or none. Without changes of a task there is no copy, and nothing to do.
 pub(crate) async fn apply(
     args: &ApplyArgs,
     project: &TrustedProject,
     sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
+    environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    let options = ApplyOptions {
+        protection: project.protection(false),
+        include_withheld: args.include_protected,
+        force: args.force,
+        git_settings: args.git_config.clone(),
+    };
+    if args.result.result.is_some() {
+        let apply = |copy: WorkspaceCopy| copy.apply(&options).map_err(explained_of_result);
+        let applied = with_result(&args.result, project, sandbox, environment, printer, apply).await?;
+        return Ok(reported(&applied, args, printer));
+    }
     let Some(copy) = settled(&project.copy_dir(), sandbox).await? else {
         match args.output {
             Output::Json => drop(printer.line(json(&Applied::default()))),
@@ -29,18 +43,25 @@ pub(crate) async fn apply(
         }
         return Ok(ExitStatus::Success);
     };
-    let options = ApplyOptions {
-        protection: project.protection(false),
-        include_withheld: args.include_protected,
-        force: args.force,
-        git_settings: args.git_config.clone(),
-    };
     let applied = copy.apply(&options).map_err(explained)?;
-    match args.output {
-        Output::Json => drop(printer.line(json(&applied))),
-        Output::Text => report(&applied, printer),
+    Ok(reported(&applied, args, printer))
+}
+
+/// The error of a refused apply of a result, with a hint.
+fn explained_of_result(error: WorkspaceError) -> Failure {
+    match error {
+        WorkspaceError::Conflict { .. } => Failure::from(error)
+            .with_hint("`sandbox diff --result` marks them with !; --force takes the task's version"),
+        error => error.into(),
     }
-    Ok(ExitStatus::Success)
+}
+
+fn reported(applied: &Applied, args: &ApplyArgs, printer: Printer) -> ExitStatus {
+    match args.output {
+        Output::Json => drop(printer.line(json(applied))),
+        Output::Text => report(applied, printer),
+    }
+    ExitStatus::Success
 }
 
 fn report(applied: &Applied, printer: Printer) {

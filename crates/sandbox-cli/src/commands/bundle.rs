@@ -5,14 +5,15 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use allowlist::HostPattern;
 use rustix::fs::{Mode, OFlags, openat};
 use sandbox::host_path::Found;
-use sandbox_bundle::{Bundle, Entry, Limits, Listing, SessionToken, Settings, Snapshot, Upstream, Variable};
-use sandbox_files::Replacement;
+use sandbox_bundle::{Bundle, Digest, Entry, Limits, Listing, SessionToken, Settings, Snapshot, Variable};
 use sandbox_files::tree::Tree;
+use sandbox_files::{Replacement, create_folder};
 
 use crate::args::{BundleCommand, CreateBundleArgs, Output, ShowBundleArgs};
 use crate::config::{Environment, Places};
@@ -25,6 +26,8 @@ use crate::trust::{size, time};
 
 /// The permissions of a bundle, which has files of the user's.
 const MODE: u32 = 0o600;
+/// Bytes of the record of a bundle, which has two paths.
+const LONGEST_RECORD: u64 = 1 << 16;
 
 /// Runs the subcommand; `trusted` is called only if it acts.
 pub(crate) fn bundle(
@@ -60,6 +63,7 @@ fn create(
     }
     // The folder that was found can be flushed only if it is opened for reading.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let path = folder.path().join(name);
     let folder =
         openat(&folder, ".", flags, Mode::empty()).map_err(Failure::doing(format!("open `{shown}`")))?;
     let mut digest = None;
@@ -70,6 +74,8 @@ fn create(
     let written = Replacement::shared(MODE).durable().fill_in(folder, name, fill);
     written.map_err(Failure::doing(format!("write `{shown}`")))?;
     if let Some(digest) = digest {
+        let root = project.root.clone();
+        RecordedBundle { file: path, root }.write(&digest, &project.places)?;
         printer.line(digest);
     }
     printer.message(format_args!("{shown}: {}", amount(snapshot.listing())));
@@ -124,6 +130,36 @@ fn show(args: &ShowBundleArgs, places: &Places, printer: Printer) -> Result<Exit
 pub(super) fn read(found: &Found) -> Result<Bundle, Failure> {
     let shown = sanitize_name(&found.path().display().to_string());
     Bundle::read(BufReader::new(found.file()?)).map_err(Failure::doing(format!("read `{shown}` as a bundle")))
+}
+
+/// Where a bundle was written on this host, and the project that it is of.
+#[derive(Debug)]
+pub(super) struct RecordedBundle {
+    pub(super) file: PathBuf,
+    pub(super) root: PathBuf,
+}
+
+impl RecordedBundle {
+    fn write(&self, digest: &Digest, places: &Places) -> Result<(), Failure> {
+        let folder = places.bundles();
+        let failed = || Failure::doing(format!("write to `{}`", folder.display()));
+        create_folder(&folder, 0o700).map_err(failed())?;
+        // No path has a zero byte.
+        let text = [self.file.as_os_str().as_bytes(), self.root.as_os_str().as_bytes()].join(&0);
+        Replacement::private().write(&folder.join(digest.to_string()), &text).map_err(failed())
+    }
+}
+
+/// Where the bundle with this digest was written on this host.
+pub(super) fn recorded(places: &Places, digest: &Digest) -> Result<Option<RecordedBundle>, Failure> {
+    let file = places.bundles().join(digest.to_string());
+    let found = places.resolver_without_tree()?.read(&file, LONGEST_RECORD)?;
+    let text = found.map(|(_, text)| text);
+    let at = text.as_ref().and_then(|text| text.iter().position(|byte| *byte == 0));
+    Ok(text.zip(at).map(|(text, at)| {
+        let path = |bytes: Option<&[u8]>| PathBuf::from(OsStr::from_bytes(bytes.unwrap_or_default()));
+        RecordedBundle { file: path(text.get(..at)), root: path(text.get(at + 1..)) }
+    }))
 }
 
 /// The same JSON without characters that a terminal or an editor hides, reorders or obeys.
@@ -185,17 +221,7 @@ pub(super) fn given(settings: &Settings) -> (BTreeSet<&str>, BTreeSet<&str>) {
 /// The lines about a bundle. Everything in it is another party's.
 fn described(Bundle { digest, manifest, tree }: &Bundle) -> Vec<Vec<String>> {
     let settings = &manifest.settings;
-    let Settings {
-        command,
-        working_dir,
-        image,
-        variables,
-        signing,
-        limits,
-        upstream,
-        protected_paths,
-        policy,
-    } = settings;
+    let Settings { command, working_dir, image, variables, signing, limits, policy } = settings;
     let (required, optional) = given(settings);
     let hosts: BTreeSet<&str> = policy.rules().iter().map(|rule| rule.host().as_str()).collect();
     let values = variables.iter().filter_map(|(name, variable)| {
@@ -223,24 +249,15 @@ fn described(Bundle { digest, manifest, tree }: &Bundle) -> Vec<Vec<String>> {
         ("policy", format!("{rules}, {} denied", policy.denied().len())),
         ("within", listed(policy.outer().iter().map(|outer| outer.document.as_str()))),
         ("hosts", listed(hosts)),
-        ("upstream", joined(of_upstream(upstream))),
         ("secrets", joined(secrets)),
         ("variables", joined(values)),
         ("must be set", listed(required)),
         ("may be set", listed(optional)),
         ("limits", joined(of_limits(limits))),
-        ("protected", joined(protected_paths.iter().map(|path| plain_or_quoted(&path.to_string())))),
         ("files", amount(tree)),
     ];
     let shown = lines.into_iter().filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| vec![name.to_owned(), value]).collect()
-}
-
-fn of_upstream(upstream: &Upstream) -> impl Iterator<Item = String> {
-    let Upstream { dns, allow_addresses, extra_roots } = upstream;
-    let private = allow_addresses.iter().map(ToString::to_string);
-    let roots = (!extra_roots.is_empty()).then(|| "more certificate authorities".to_owned());
-    private.chain(dns.map(|dns| format!("name server {dns}"))).chain(roots)
 }
 
 fn of_limits(limits: &Limits) -> impl Iterator<Item = String> {
@@ -268,4 +285,4 @@ fn joined(items: impl Iterator<Item = String>) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

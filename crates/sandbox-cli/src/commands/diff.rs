@@ -1,11 +1,13 @@
 //! `diff`: shows a task's changes in its copy of the work tree.
 
+use sandbox::SandboxConfig;
 use sandbox::workspace::{Change, ChangeKind, EntryKind, GitChanges, Withheld, WorkspaceCopy};
 use serde::Serialize;
 use similar::TextDiff;
 
 use crate::args::{DiffArgs, Output};
 use crate::change_report::{ChangeReport, hint, line, reports};
+use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::{coming, staying};
@@ -13,15 +15,27 @@ use crate::printer::{Printer, sanitize, sanitize_name};
 use crate::settings::TrustedProject;
 use crate::workspace_copy::explained;
 
+use super::result_copy::with_result;
+
 /// Larger files are not shown as a patch.
 const LARGEST_TEXT: u64 = 1024 * 1024;
 
 /// Prints the changes.
-pub(crate) fn diff(
+pub(crate) async fn diff(
     args: &DiffArgs,
     project: &TrustedProject,
+    sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
+    environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    if args.result.result.is_some() {
+        let print = |copy: WorkspaceCopy| {
+            let status = printed(args, &copy, project, printer)?;
+            copy.discard()?;
+            Ok(status)
+        };
+        return with_result(&args.result, project, sandbox, environment, printer, print).await;
+    }
     let Some(copy) = WorkspaceCopy::open(project.copy_dir())? else {
         match args.output {
             Output::Json => drop(printer.line(json(&[], &GitChanges::default()))),
@@ -29,6 +43,15 @@ pub(crate) fn diff(
         }
         return Ok(ExitStatus::Success);
     };
+    printed(args, &copy, project, printer)
+}
+
+fn printed(
+    args: &DiffArgs,
+    copy: &WorkspaceCopy,
+    project: &TrustedProject,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
     let protection = project.protection(false);
     let (changes, git) = copy.waiting(&protection)?;
     if args.output == Output::Json {
@@ -36,7 +59,7 @@ pub(crate) fn diff(
         return Ok(ExitStatus::Success);
     }
     for change in &changes {
-        let shown = if args.patch { described(&copy, change, LARGEST_TEXT)? } else { line(change) };
+        let shown = if args.patch { described(copy, change, LARGEST_TEXT)? } else { line(change) };
         if !printer.line(shown) {
             return Ok(ExitStatus::Success);
         }

@@ -58,8 +58,8 @@ pub(crate) async fn dispatch(
         }
         Command::Bundle(command) => bundle::bundle(&command, needing, environment, printer),
         Command::Init(args) => init::init(&args, environment, printer),
-        Command::Diff(args) => diff::diff(&args, &configured()?, printer),
-        Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, printer).await,
+        Command::Diff(args) => diff::diff(&args, &configured()?, sandbox, environment, printer).await,
+        Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, environment, printer).await,
         Command::Discard(_) => discard::discard(&configured()?, sandbox, printer).await,
         Command::Image(command) => {
             let project = command.image().map_or_else(configured, |image| trusted(image, None))?;

@@ -21,6 +21,7 @@ mod init;
 mod logs;
 mod policy;
 mod report;
+mod result_copy;
 mod run;
 mod run_bundle;
 mod runs;

@@ -77,7 +77,7 @@ pub(crate) async fn run(
     Ok(finished.status)
 }
 
-/// Runs `command`; the value is the result of a bundle's command, if it ended.
+/// Runs `command`; the value is its result, if it ended.
 pub(super) async fn execute(
     context: &mut RunContext<'_>,
     command: Vec<String>,
@@ -130,12 +130,10 @@ pub(super) async fn execute(
     let execution = command.execute(input);
     let mut failure = None;
     let passed = pass(execution, board, &closed, &mut failure, printer);
-    let (result, why) = context.watch(passed, Controlled::Command(command), &program, &closed).await;
+    let (mut result, why) = context.watch(passed, Controlled::Command(command), &program, &closed).await;
     let is_over = matches!(result, Some(Ok(_)));
-    let value =
-        result.as_ref().filter(|_| settings.is_bundle).and_then(|result| result.as_ref().ok()).cloned();
-    let status = ended(result, why, failure, settings, printer)?;
-    Ok(Executed { status, is_over, value })
+    let status = ended(&mut result, why, failure, settings, printer)?;
+    Ok(Executed { status, is_over, value: result.and_then(Result::ok) })
 }
 
 /// The input of attached clients, otherwise stdin.
@@ -193,27 +191,29 @@ pub(super) async fn pass(
     execution.await
 }
 
-/// The exit status for the end of the command.
+/// The exit status for the end of the command. Takes an error out of `result`.
 pub(super) fn ended(
-    result: Option<Result<CommandResult, SandboxError>>,
+    result: &mut Option<Result<CommandResult, SandboxError>>,
     why: Option<ExitStatus>,
     output: Option<io::Error>,
     settings: &TaskSettings,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    if let Some(Ok(result)) = &result {
+    if let Some(Ok(result)) = result {
         tamper_report::report(&result.tampered, &settings.root, printer);
         report_imported(&result.git, &settings.root, printer);
     }
     if let Some(error) = output {
         return Err(Failure::doing("write the command's output to stdout")(error));
     }
-    let result = match (result, why) {
+    if let Some(why) = why {
         // The reason for the stop takes precedence over the command's own exit code.
-        (_, Some(why)) => return Ok(why),
-        (Some(result), None) => result?,
-        (None, None) => return Ok(ExitStatus::Infrastructure),
-    };
+        return Ok(why);
+    }
+    if let Some(Err(error)) = result.take_if(|result| result.is_err()) {
+        return Err(error.into());
+    }
+    let Some(Ok(result)) = result else { return Ok(ExitStatus::Infrastructure) };
     if result.timed_out {
         let limit = settings.limits.timeout.unwrap_or_default().as_secs();
         printer.warning(format_args!("the command was stopped after its time limit of {limit} s"));
@@ -221,7 +221,12 @@ pub(super) fn ended(
     }
     if result.oom_killed {
         printer.warning("a process of the command was killed for want of memory");
-        printer.hint("raise `resource_limits.memory` in .sandbox/sandbox.yaml");
+        let file = if settings.is_bundle {
+            "the project of the bundle, or in your own sandbox.yaml"
+        } else {
+            ".sandbox/sandbox.yaml"
+        };
+        printer.hint(format_args!("raise `resource_limits.memory` in {file}"));
     }
     match tamper_report::not_written(&result.tampered, &settings.root) {
         Some(failure) if result.exit_code == 0 => Err(failure),

@@ -3,21 +3,26 @@
 use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::syncfs;
 use sandbox::CommandResult;
 use sandbox::host_path::Found;
 use sandbox::network::NetworkLog;
-use sandbox::workspace::remove_folder;
-use sandbox_bundle::{Bundle, Digest, Ended};
-use sandbox_files::{FileLock, create_folder};
+use sandbox::workspace::{WorkspaceCopy, remove_folder};
+use sandbox_bundle::{Bundle, Ended, Settings};
+use sandbox_files::{FileLock, create_folder, or_absent};
+use tokio::sync::oneshot;
 
 use super::{bundle, run};
 use crate::args::GlobalArgs;
 use crate::bundle_result::{EndedRun, ResultFolder};
-use crate::config::{Environment, Places};
+use crate::config::{Environment, Places, is_written_by_others};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::network_log::blocked_hosts;
 use crate::printer::{Printer, plain_or_quoted, sanitize_name};
 use crate::run_context::RunContext;
 use crate::settings::{BundleFolders, TaskSettings};
@@ -26,6 +31,10 @@ use crate::workspace_copy::opened;
 
 /// The lock of a folder in the state folder.
 const LOCK: &str = "lock";
+/// The beginning of the name of a tree that is not complete.
+const NEW: &str = "new-";
+/// The time for which a tree stays that no run uses.
+const KEPT: Duration = Duration::from_hours(30 * 24);
 
 /// Runs the command of the bundle `file`, and stores the result in the new folder `target`. Passes the
 /// command's exit code on.
@@ -40,55 +49,109 @@ pub(crate) async fn run_bundle(
         return Err(Failure::usage("--config is for a project, and --bundle reads none"));
     }
     let places = Places::find(environment)?;
-    let resolver = places.resolver(Path::new("."))?;
-    let shown = sanitize_name(&target.display().to_string());
+    let resolver = places.resolver_without_tree()?;
     let target = ResultFolder::at(target, &resolver)?;
     let found = resolver.find(file)?;
     let bundle = bundle::read(&found)?;
-    demand_trust(&found, &bundle.digest, global.trust.as_ref())?;
-    demand_variables(&bundle, environment)?;
-    let tree = unpacked(&found, &bundle, &places.trees()).await?;
-    let copy = CopyFolder::create(&places.results()).await?;
-    let layer = copy.copy();
+    demand_trust(&found, &bundle, global.trust.as_ref())?;
+    let is_named = matches!(global.trust, Some(Trust::Digest(_)));
+    let copies = places.bundle_copies();
+    let (tree, folder) = (tree_of(&bundle, &places.trees()), copies.join(unused_name()));
+    let layer = CopyFolder::layer(&folder);
     let folders = BundleFolders { places: &places, tree: &tree, copy: &layer };
     let settings = TaskSettings::of_bundle(&bundle, folders, global, environment, printer).await?;
-    let mut context = match RunContext::open(&settings, printer).await? {
-        Ok(context) => context,
-        Err(status) => return Ok(status),
+    if !is_named && !settings.sandbox.upstream.allow_addresses.is_empty() {
+        let problem =
+            "could reach the private networks in `upstream.allow_addresses` of your own sandbox.yaml";
+        return Err(unnamed(&found, &bundle, problem));
+    }
+    let _tree = unpacked(&found, &bundle, &places.trees()).await?;
+    let copy = CopyFolder::create(&copies, folder).await?;
+    let (status, ended) = match run_on(&bundle, &settings, &copy, printer).await {
+        Ok(ran) => ran,
+        Err(failure) => {
+            copy.remove(printer);
+            return Err(failure);
+        }
     };
-    let command = bundle.manifest.settings.command.clone();
-    let executed = run::execute(&mut context, command, run::Streams::without_input()).await;
-    let finished = context.close(executed).await?;
-    let status = finished.status;
-    match finished.value.filter(|result| has_ended(status, result)) {
-        Some(result) => {
-            let layer = opened(&layer)?.filter(|copy| !copy.was_interrupted());
-            let layer =
-                layer.ok_or_else(|| Failure::new("the copy of the command's files is not complete"))?;
-            let log = NetworkLog::new(&finished.folder).json_path();
-            let run = EndedRun {
-                bundle: bundle.digest,
-                exit_code: status.code(),
-                ended: if result.timed_out { Ended::TimedOut } else { Ended::Exited },
-                stdout: &result.stdout,
-                stderr: &result.stderr,
-                duration: result.duration,
-                oom_killed: result.oom_killed,
-                copy: &layer,
-                log: &log,
-            };
-            let record = target.write(&run)?;
-            if !record.core.left.is_empty() {
+    let Some(ended) = ended else {
+        printer.warning(format_args!("the command did not end by itself: there is no {target}"));
+        copy.remove(printer);
+        return Ok(status);
+    };
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    let (done, written) = oneshot::channel();
+    let shown = target.to_string();
+    // Not on the runtime, whose end would wait for it. It holds the copy until this process has ended.
+    thread::spawn(move || drop(done.send((target.write(&ended), copy))));
+    let (record, copy) = tokio::select! {
+        written = written => written.map_err(Failure::doing(format!("write {shown}")))?,
+        interrupt = interrupts.next() => {
+            printer.warning(format_args!("stopped while {shown} was written: it is complete, or not there"));
+            return Ok(ExitStatus::Interrupted(interrupt));
+        }
+    };
+    match record {
+        Ok(record) => {
+            if !record.outcome.omitted.is_empty() {
                 printer.warning(format_args!(
-                    "{shown} lacks changes that no result can have: see `left` in result.json"
+                    "{shown} lacks changes that no result can have: see `omitted` in result.json"
                 ));
             }
             printer.message(format_args!("{shown}: result {}", record.digest));
+            copy.remove(printer);
+            Ok(status)
         }
-        None => printer.warning(format_args!("the command did not end by itself: there is no {shown}")),
+        Err(failure) => {
+            let hint = format!("the changed files remain in `{}`", copy.keep()?.display());
+            Err(failure.with_hint(hint))
+        }
     }
-    copy.remove(printer).await;
-    Ok(status)
+}
+
+/// Runs the command on `copy`. The second value is missing if the command did not end by itself or by
+/// its time limit.
+async fn run_on(
+    bundle: &Bundle,
+    settings: &TaskSettings,
+    copy: &CopyFolder,
+    printer: Printer,
+) -> Result<(ExitStatus, Option<EndedRun>), Failure> {
+    let mut context = match RunContext::open(settings, printer).await? {
+        Ok(context) => context,
+        Err(status) => return Ok((status, None)),
+    };
+    copy.remove_dead(printer);
+    let command = bundle.manifest.settings.command.clone();
+    let executed = run::execute(&mut context, command, run::Streams::without_input()).await;
+    let image = context.image.as_str().to_owned();
+    let finished = context.close(executed).await?;
+    let blocked = blocked_hosts(&finished.folder);
+    if !blocked.is_empty() {
+        printer.warning(format_args!("blocked hosts: {}; see network.jsonl", blocked.join(", ")));
+    }
+    let status = finished.status;
+    let Some(result) = finished.value.filter(|result| has_ended(status, result)) else {
+        return Ok((status, None));
+    };
+    let layer = opened(&CopyFolder::layer(&copy.path))?.filter(|copy| !copy.was_interrupted());
+    let layer = layer.ok_or_else(|| Failure::new("the copy of the command's files is not complete"))?;
+    let log = NetworkLog::new(&finished.folder).json_path();
+    let CommandResult { stdout, stderr, cut, duration, timed_out, oom_killed, .. } = result;
+    let ended = EndedRun {
+        bundle: bundle.digest,
+        exit_code: status.code(),
+        ended: if timed_out { Ended::TimedOut } else { Ended::Exited },
+        stdout,
+        stderr,
+        cut,
+        duration,
+        oom_killed,
+        image,
+        copy: layer,
+        log,
+    };
+    Ok((status, Some(ended)))
 }
 
 /// Whether the command ended, and nothing else decided the exit code.
@@ -100,102 +163,171 @@ fn has_ended(status: ExitStatus, result: &CommandResult) -> bool {
     }
 }
 
-/// A digest that is named must be the bundle's; and if a task can have written the file, it must be
-/// named.
-fn demand_trust(found: &Found, digest: &Digest, trust: Option<&Trust>) -> Result<(), Failure> {
-    let shown = sanitize_name(&found.path().display().to_string());
-    let digest = format!("sha256:{digest}");
+/// A digest that is named must be the bundle's. It must be named if the bundle takes variables of this
+/// host, or somebody else can have written the file.
+fn demand_trust(found: &Found, bundle: &Bundle, trust: Option<&Trust>) -> Result<(), Failure> {
+    let digest = format!("sha256:{}", bundle.digest);
     match trust {
-        Some(Trust::Digest(named)) if named.to_string() == digest => Ok(()),
+        Some(Trust::Digest(named)) if named.to_string() == digest => return Ok(()),
         Some(Trust::Digest(_)) => {
-            Err(Failure::new(format!("the digest of `{shown}` is {digest}, not the one in --trust")))
+            let shown = sanitize_name(&found.path().display().to_string());
+            return Err(Failure::new(format!("the digest of `{shown}` is {digest}, not the one in --trust")));
         }
-        Some(Trust::Now | Trust::Recorded) | None if !found.is_untrusted() => Ok(()),
-        Some(Trust::Now | Trust::Recorded) | None => {
-            Err(Failure::new(format!("`{shown}` is in a folder that tasks can write to"))
-                .with_hint(format!("if this is the digest that you know, pass --trust={digest}")))
-        }
+        Some(Trust::Now | Trust::Recorded) | None => {}
     }
+    let problem = if found.is_untrusted() {
+        "is in a folder that tasks can write to".to_owned()
+    } else if is_written_by_others(found)? {
+        "may have been written by another user".to_owned()
+    } else {
+        match taken(&bundle.manifest.settings) {
+            None => return Ok(()),
+            Some(names) => format!("takes variables of this host: {names}"),
+        }
+    };
+    Err(unnamed(found, bundle, &problem))
 }
 
-fn demand_variables(bundle: &Bundle, environment: &Environment) -> Result<(), Failure> {
-    let (required, _) = bundle::given(&bundle.manifest.settings);
-    let missing = required.into_iter().filter(|name| environment.text(name).is_none());
-    let missing: Vec<_> = missing.map(plain_or_quoted).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(format!("the bundle needs variables that are not set: {}", missing.join(", "))))
+/// The error of a bundle that must be named by its digest.
+fn unnamed(found: &Found, bundle: &Bundle, problem: &str) -> Failure {
+    let (shown, digest) = (sanitize_name(&found.path().display().to_string()), bundle.digest);
+    Failure::new(format!("`{shown}` {problem}")).with_hint(format!(
+        "look at it with `sandbox bundle show`, which names its hosts; then pass --trust=sha256:{digest}"
+    ))
 }
 
-/// The folder in `trees` with the tree of `bundle`, which is unpacked once.
-async fn unpacked(found: &Found, bundle: &Bundle, trees: &Path) -> Result<PathBuf, Failure> {
+/// The variables of this host that a task gets, in clear or with a surrogate.
+fn taken(settings: &Settings) -> Option<String> {
+    let (required, optional) = bundle::given(settings);
+    let names: Vec<_> = required.union(&optional).map(|name| plain_or_quoted(name)).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn unused_name() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
+/// The folder in `trees` with the tree of `bundle`.
+fn tree_of(bundle: &Bundle, trees: &Path) -> PathBuf {
+    trees.join(bundle.manifest.tree.to_string())
+}
+
+/// Unpacks the tree of `bundle` unless it is in `trees`; it stays there while the lock is held.
+async fn unpacked(found: &Found, bundle: &Bundle, trees: &Path) -> Result<FileLock, Failure> {
     let failed = || Failure::doing(format!("unpack the bundle in `{}`", trees.display()));
     let _lock = FileLock::exclusive(&trees.join(LOCK)).await.map_err(failed())?;
-    let tree = trees.join(bundle.manifest.tree.to_string());
+    let tree = tree_of(bundle, trees);
+    let path = lock_of(&tree);
+    // Nobody holds it alone without the other one.
+    let lock = FileLock::shared(&path).await.map_err(failed())?;
+    let used = fs::File::options().write(true).open(&path);
+    used.and_then(|file| file.set_modified(SystemTime::now())).map_err(failed())?;
+    prune(trees).map_err(failed())?;
     if tree.is_dir() {
-        return Ok(tree);
+        return Ok(lock);
     }
-    // Left by a process that was killed.
-    let new = trees.join("new");
-    remove_folder(&new).map_err(failed())?;
+    let new = trees.join(format!("{NEW}{}", unused_name()));
     let unpacked = Bundle::unpack(BufReader::new(found.file()?), &new);
-    let unpacked = unpacked.map_err(Failure::doing("unpack the bundle")).and_then(|other| {
-        if other == *bundle { Ok(()) } else { Err(Failure::new("the bundle changed meanwhile")) }
-    });
-    if let Err(failure) = unpacked {
+    let is_same = unpacked.map(|other| other == *bundle);
+    if !matches!(is_same, Ok(true)) {
         // The first failure is the one to report.
         let _ = remove_folder(&new);
-        return Err(failure);
+        is_same.map_err(Failure::doing(format!("unpack the bundle in `{}`", trees.display())))?;
+        return Err(Failure::new("the bundle changed meanwhile"));
     }
     // With its name, all of its files must be on the disk.
     let folder = fs::File::open(&new).map_err(failed())?;
     syncfs(&folder).map_err(io::Error::from).map_err(failed())?;
     fs::rename(&new, &tree).map_err(failed())?;
-    Ok(tree)
+    Ok(lock)
+}
+
+/// The lock of a tree, whose time is that of its last use.
+fn lock_of(tree: &Path) -> PathBuf {
+    tree.with_added_extension(LOCK)
+}
+
+/// Removes trees that no run has used for a while, and those that a killed process left.
+fn prune(trees: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(trees)? {
+        let path = entry?.path();
+        let Ok(facts) = fs::symlink_metadata(&path) else { continue };
+        if !facts.is_dir() {
+            continue;
+        }
+        let lock = lock_of(&path);
+        let is_new = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(NEW.as_bytes()));
+        let is_old = || {
+            let used = fs::metadata(&lock).and_then(|facts| facts.modified());
+            used.is_ok_and(|used| used.elapsed().is_ok_and(|age| age > KEPT))
+        };
+        if is_new || is_old() && FileLock::try_exclusive(&lock)?.is_some() {
+            remove_folder(&path)?;
+            or_absent(fs::remove_file(&lock))?;
+        }
+    }
+    Ok(())
 }
 
 /// The folder of the copy of one run, which nobody else uses.
 #[derive(Debug)]
 struct CopyFolder {
-    all: PathBuf,
     path: PathBuf,
     lock: FileLock,
+    /// Those of runs that had been killed when this one began.
+    dead: Vec<PathBuf>,
 }
 
 impl CopyFolder {
-    /// Creates a folder in `all`.
-    async fn create(all: &Path) -> Result<Self, Failure> {
+    /// Creates the folder `path` in `all`.
+    async fn create(all: &Path, path: PathBuf) -> Result<Self, Failure> {
         let failed = || Failure::doing(format!("create a folder in `{}`", all.display()));
         // While it is held, no folder of an active run is without its own.
         let _lock = FileLock::exclusive(&all.join(LOCK)).await.map_err(failed())?;
-        let path = all.join(format!("{:016x}", rand::random::<u64>()));
+        let mut dead = Vec::new();
+        for entry in fs::read_dir(all).map_err(failed())? {
+            let path = entry.map_err(failed())?.path();
+            // One that was left to the user has no lock.
+            let lock = fs::File::open(path.join(LOCK)).and_then(FileLock::try_exclusive_on);
+            if lock.is_ok_and(|lock| lock.is_some()) {
+                dead.push(path);
+            }
+        }
         create_folder(&path, 0o700).map_err(failed())?;
         let lock = FileLock::exclusive(&path.join(LOCK)).await.map_err(failed())?;
-        Ok(Self { all: all.to_owned(), path, lock })
+        Ok(Self { path, lock, dead })
     }
 
-    fn copy(&self) -> PathBuf {
-        self.path.join("copy")
+    /// The copy in the folder `path`.
+    fn layer(path: &Path) -> PathBuf {
+        path.join("copy")
     }
 
-    /// Removes it, and those of runs that were killed: no container of theirs is left.
-    async fn remove(self, printer: Printer) {
-        let Self { all, path: _, lock } = self;
-        drop(lock);
-        let removed = async {
-            let _lock = FileLock::exclusive(&all.join(LOCK)).await?;
-            for entry in fs::read_dir(&all)? {
-                let path = entry?.path();
-                if path.is_dir() && FileLock::try_exclusive(&path.join(LOCK))?.is_some() {
-                    remove_folder(&path)?;
-                }
-            }
-            Ok::<_, io::Error>(())
-        };
-        if let Err(error) = removed.await {
-            printer.warning(format_args!("failed to empty `{}`: {error}", all.display()));
+    /// Removes those of killed runs, whose containers were removed since.
+    fn remove_dead(&self, printer: Printer) {
+        self.dead.iter().for_each(|path| removed(path, printer));
+    }
+
+    /// Removes it, unless the container that writes to it may be running: the next run does that.
+    fn remove(self, printer: Printer) {
+        let copy = WorkspaceCopy::open(Self::layer(&self.path));
+        if !copy.is_ok_and(|copy| copy.is_some_and(|copy| copy.was_interrupted())) {
+            removed(&self.path, printer);
         }
+    }
+
+    /// Leaves it to the user; returns its path.
+    fn keep(self) -> Result<PathBuf, Failure> {
+        let Self { path, lock, .. } = self;
+        fs::remove_file(path.join(LOCK)).map_err(Failure::doing("keep the copy"))?;
+        drop(lock);
+        Ok(path)
+    }
+}
+
+fn removed(path: &Path, printer: Printer) {
+    if let Err(error) = or_absent(remove_folder(path)) {
+        printer.warning(format_args!("failed to remove `{}`: {error}", path.display()));
     }
 }
 

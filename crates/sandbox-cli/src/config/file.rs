@@ -266,11 +266,12 @@ impl ConfigFile {
             context: _,
             env: _,
             pass_env: _,
-            upstream: _,
             resource_limits: _,
-            protected_paths: _,
-            // These have no effect where an image is only named, and a command runs on a copy.
+            // The host that runs it has its own.
             engine: _,
+            upstream: _,
+            // These have no effect where an image is only named, and a command runs on a copy.
+            protected_paths: _,
             prefix: _,
             build: _,
             agent: _,

@@ -106,8 +106,13 @@ impl Places {
     }
 
     /// The copies of active runs of bundles, a folder for each, and their lock.
-    pub(crate) fn results(&self) -> PathBuf {
-        self.state.join("results")
+    pub(crate) fn bundle_copies(&self) -> PathBuf {
+        self.state.join("bundle-copies")
+    }
+
+    /// The paths of bundles that were written here, a file for each, named by its digest.
+    pub(crate) fn bundles(&self) -> PathBuf {
+        self.state.join("bundles")
     }
 
     /// The state of logins, and their locks.
@@ -123,9 +128,16 @@ impl Places {
     /// Opens paths of the host. Tasks can write to the work tree `root`, and to the folders that
     /// earlier tasks could write to.
     pub(crate) fn resolver(&self, root: &Path) -> Result<Resolver, Failure> {
+        let mut resolver = self.resolver_without_tree()?;
+        resolver.add(root);
+        Ok(resolver)
+    }
+
+    /// The same without a work tree.
+    pub(crate) fn resolver_without_tree(&self) -> Result<Resolver, Failure> {
         let known = writable_folders(&self.state);
         let known = known.map_err(Failure::doing(format!("read `{}`", self.state.display())))?;
-        Ok(Resolver::new(known.iter().map(PathBuf::as_path).chain([root])))
+        Ok(Resolver::new(known))
     }
 
     /// The session of a project.

@@ -1,6 +1,5 @@
 //! The user's own file, the fallback of every project's.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use sandbox::host_path::{Found, Resolver};
@@ -36,10 +35,8 @@ impl ConfigFile {
         let Some((file, found, text)) = Self::read(resolver, path, &label)? else {
             return Ok(None);
         };
-        let facts = found.file()?.metadata().map_err(Failure::doing(format!("read `{label}`")))?;
-        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        if let Some(refusal) = written_by_others(&label, (facts.uid(), facts.gid(), facts.mode()), ids) {
-            return Err(refusal);
+        if is_written_by_others(&found)? {
+            return Err(refusal(&label, rustix::process::geteuid().as_raw()));
         }
         if let Some(key) = file.project_key() {
             return Err(Failure::new(format!("`{label}` has `{key}`, which only a project's file can set"))
@@ -52,11 +49,20 @@ impl ConfigFile {
 /// The refusal of a file with this owner, group and mode if users other than root and the one with
 /// the ids `own` can write to it.
 pub(super) fn written_by_others(label: &str, facts: (u32, u32, u32), own: (u32, u32)) -> Option<Failure> {
-    let owner = own.0;
-    others_write(facts, own).then(|| {
-        Failure::new(format!("`{label}` may have been written by another user"))
-            .with_hint(format!("if it was not: `chown {owner} {label}; chmod go-w {label}`"))
-    })
+    others_write(facts, own).then(|| refusal(label, own.0))
+}
+
+fn refusal(label: &str, owner: u32) -> Failure {
+    Failure::new(format!("`{label}` may have been written by another user"))
+        .with_hint(format!("if it was not: `chown {owner} {label}; chmod go-w {label}`"))
+}
+
+/// Whether users other than root and this one can write to the file or folder.
+pub(crate) fn is_written_by_others(found: &Found) -> Result<bool, Failure> {
+    let facts = rustix::fs::fstat(found);
+    let facts = facts.map_err(Failure::doing(format!("read `{}`", found.path().display())))?;
+    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Ok(others_write((facts.st_uid, facts.st_gid, facts.st_mode), own))
 }
 
 /// Whether users other than root and the one with the ids `own` can write to a file with this

@@ -7,7 +7,7 @@ use located_yaml::InvalidFile;
 use sandbox::image::ImageTags;
 use sandbox::workspace::tree_files;
 use sandbox::{ByteSize, ImageSource, Mount};
-use sandbox_bundle::{Entry, Limits, Listing, Settings, TreePath, Upstream, Variable, VariableName};
+use sandbox_bundle::{Entry, Limits, Listing, Settings, Variable, VariableName};
 use sandbox_files::create_folder;
 use sandbox_files::tree::Tree;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::task::limits;
 use super::{TrustedProject, WORKSPACE};
 use crate::args::CreateBundleArgs;
-use crate::config::Environment;
+use crate::config::{Environment, UpstreamFile};
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 
@@ -42,18 +42,11 @@ impl TrustedProject {
                 .ok_or_else(|| Failure::new("the image has no name"))?,
         };
         let limits = limits(&args.once, self.file.resource_limits);
-        let upstream = self.upstream()?;
-        let extra_roots = certificates(&upstream.extra_roots_pem);
-        if extra_roots.is_empty() && !upstream.extra_roots_pem.is_empty() {
-            return Err(Failure::new("`extra_roots` has no complete certificate that a bundle could have"));
+        if self.file.upstream != UpstreamFile::default() {
+            printer.warning("`upstream` is not packed: the host that runs the bundle has its own settings");
         }
         let signing = self.file.credentials.signing.iter();
         let signing = signing.map(|entry| Ok((entry.name.clone(), entry.bundled()?)));
-        let protected = self.file.protected_paths.iter().map(|path| {
-            TreePath::try_from(path.0.trim_end_matches('/').to_owned()).map_err(|problem| {
-                Failure::new(format!("`protected_paths` cannot be in a bundle: {problem}"))
-            })
-        });
         Ok(Settings {
             command: args.command.clone(),
             working_dir: self.working_dir(args.once.workdir.as_deref())?,
@@ -67,8 +60,6 @@ impl TrustedProject {
                 pids: limits.pids,
                 disk: limits.disk.map(ByteSize::bytes),
             },
-            upstream: Upstream { dns: upstream.dns, allow_addresses: upstream.allow_addresses, extra_roots },
-            protected_paths: protected.collect::<Result<_, _>>()?,
             policy: self.allowlist(&args.policy, printer)?,
         })
     }
@@ -210,48 +201,5 @@ fn any_text(value: &Value, is: &impl Fn(&str) -> bool) -> bool {
         Value::Array(items) => items.iter().any(|item| any_text(item, is)),
         Value::Object(fields) => fields.iter().any(|(key, item)| is(key) || any_text(item, is)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-/// The certificates in `pem` alone: such a file may have the private key of one, or notes.
-fn certificates(pem: &str) -> String {
-    let (mut whole, mut open) = (String::new(), None::<String>);
-    for line in pem.lines().map(str::trim) {
-        match (line, &mut open) {
-            ("-----BEGIN CERTIFICATE-----", _) => open = Some(format!("{line}\n")),
-            ("-----END CERTIFICATE-----", Some(block)) => {
-                whole.extend([block.as_str(), line, "\n"]);
-                open = None;
-            }
-            (line, Some(block))
-                if line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)) =>
-            {
-                block.push_str(line);
-                block.push('\n');
-            }
-            _ => open = None,
-        }
-    }
-    whole
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_certificates_of_a_pem_file_travel() {
-        let certificate = "-----BEGIN CERTIFICATE-----\nTUlJ+/==\n-----END CERTIFICATE-----\n";
-        let key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
-        assert_eq!(certificates(&[certificate, certificate].concat()), certificate.repeat(2), "the control");
-        let unfinished = "-----BEGIN CERTIFICATE-----\nTUlJ\n";
-        for pem in [
-            format!("# notes\n{key}{certificate}"),
-            format!("{certificate}{key}"),
-            format!("{certificate}{unfinished}{key}"),
-            format!("{unfinished}{key}{certificate}notes"),
-        ] {
-            assert_eq!(certificates(&pem), certificate, "{pem}");
-        }
     }
 }

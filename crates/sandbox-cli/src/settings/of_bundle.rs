@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sandbox::credentials::PreparedSecrets;
-use sandbox::host_path::{Resolver, writable_folders};
+use sandbox::host_path::Resolver;
 use sandbox::workspace::{GitIdentity, Protection};
 use sandbox::{
     ByteSize, ContainerEnv, Cpus, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig,
@@ -13,7 +13,7 @@ use sandbox::{
 };
 use sandbox_bundle::{Bundle, Limits, Settings, Variable};
 
-use super::project::engine;
+use super::project::{engine, roots, upstream};
 use super::{TaskSettings, WORKSPACE};
 use crate::args::GlobalArgs;
 use crate::config::{ConfigFile, CredentialsFile, Environment, OuterFiles, Places, WorkspaceMode, user_file};
@@ -52,9 +52,7 @@ impl TaskSettings {
     ) -> Result<Self, Failure> {
         let BundleFolders { places, tree, copy } = folders;
         let settings = &bundle.manifest.settings;
-        let known = writable_folders(&places.state);
-        let known = known.map_err(Failure::doing(format!("read `{}`", places.state.display())))?;
-        let resolver = Resolver::new(known);
+        let resolver = places.resolver_without_tree()?;
         let user = user_settings(&resolver, environment)?;
         let outer = OuterFiles::find(environment).read(&resolver)?;
         let policy = settings.policy.clone().within_all(outer);
@@ -68,9 +66,11 @@ impl TaskSettings {
             sandbox.prefix = prefix;
         }
         sandbox.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
-        sandbox.upstream.dns = settings.upstream.dns.or(user.upstream.dns);
-        sandbox.upstream.allow_addresses.clone_from(&settings.upstream.allow_addresses);
-        sandbox.upstream.extra_roots_pem.clone_from(&settings.upstream.extra_roots);
+        // Those of a bundle could lead an allowed name to another server, and open this host's networks.
+        sandbox.upstream = upstream(&user.upstream, |path| {
+            let (found, roots) = roots(&resolver, path)?;
+            if found.is_untrusted() { Err(written_by_a_task(path)) } else { Ok(roots) }
+        })?;
         let key: String = "bundle-".chars().chain(bundle.digest.to_string().chars().take(SHORT)).collect();
         Ok(Self {
             sandbox,
@@ -107,11 +107,13 @@ fn user_settings(resolver: &Resolver, environment: &Environment) -> Result<Confi
     match ConfigFile::read_user(resolver, &path)? {
         None => Ok(ConfigFile::default()),
         Some((file, found, _)) if !found.is_untrusted() => Ok(file),
-        Some(_) => {
-            Err(Failure::new(format!("a task could have written `{}`, whose limits count", path.display()))
-                .with_hint("move it out of the folders that tasks write to"))
-        }
+        Some(_) => Err(written_by_a_task(&path)),
     }
+}
+
+fn written_by_a_task(path: &Path) -> Failure {
+    Failure::new(format!("a task could have written `{}`, which counts for bundles", path.display()))
+        .with_hint("move it out of the folders that tasks write to")
 }
 
 /// The variables of the task except for those with surrogates. None may reveal a secret.
@@ -327,6 +329,21 @@ mod tests {
         assert_eq!((limits.timeout, limits.memory), (Some(Duration::from_mins(1)), Some(ByteSize::gib(1))));
         assert_eq!(limits.cpus.map(Cpus::nano), Some(1_000_000_000));
         assert_eq!(task.sandbox.prefix, "other");
+        assert!(task.sandbox.upstream.dns.is_none());
         assert!(!task.env.variables().contains_key("OF_USER"));
+    }
+
+    #[tokio::test]
+    async fn upstream_settings_are_those_of_this_host() {
+        let host = Host::new();
+        let pem = "-----BEGIN CERTIFICATE-----\nTUlJ\n-----END CERTIFICATE-----\n";
+        host.write("roots.pem", pem);
+        host.write(
+            "sandbox.yaml",
+            "upstream: {dns: 192.0.2.53, allow_addresses: [10.20.0.0/16], extra_roots: roots.pem}\n",
+        );
+        let upstream = host.task(&settings(), &SET).await.unwrap().sandbox.upstream;
+        assert_eq!(upstream.dns.map(|dns| dns.to_string()).as_deref(), Some("192.0.2.53:53"));
+        assert_eq!((upstream.allow_addresses.len(), upstream.extra_roots_pem.as_str()), (1, pem));
     }
 }

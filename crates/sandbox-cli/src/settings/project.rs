@@ -215,16 +215,8 @@ impl Project {
 
     /// The certificate authorities for upstream servers at `path`.
     pub(super) fn roots(&self, path: &Spanned<PathBuf>) -> Result<(Option<Input>, String), Failure> {
-        let problem = |what: String| Failure::from(InvalidFile::new(path.location(), what));
-        let found = self.resolver.find(path);
-        let read = found.and_then(|found| Ok((found.read(LONGEST_ROOTS)?, found)));
-        let (bytes, found) = read.map_err(|error| problem(with_causes(&error)))?;
-        let input = Self::input(&found, Role::Roots, &bytes);
-        match String::from_utf8(bytes) {
-            Ok(text) if text.contains("-----BEGIN CERTIFICATE-----") => Ok((input, text)),
-            _ => Err(problem(format!("`{}` does not contain a PEM certificate", path.display()))
-                .with_hint("convert it with `openssl x509 -inform der -in FILE -out FILE.pem`")),
-        }
+        let (found, text) = roots(&self.resolver, path)?;
+        Ok((Self::input(&found, Role::Roots, text.as_bytes()), text))
     }
 
     /// A path, relative to the project if it is inside.
@@ -251,16 +243,11 @@ impl TrustedProject {
 
     /// The configuration of upstream access.
     pub(super) fn upstream(&self) -> Result<UpstreamConfig, Failure> {
-        let UpstreamFile { dns, extra_roots, allow_addresses } = &self.file.upstream;
-        let mut upstream = UpstreamConfig::default();
-        upstream.dns = *dns;
-        upstream.allow_addresses = allow_addresses.iter().map(|network| network.0).collect();
-        if let Some(path) = extra_roots {
+        upstream(&self.file.upstream, |path| {
             let (input, roots) = self.roots(path)?;
             self.obey(input.as_ref(), true)?;
-            upstream.extra_roots_pem = roots;
-        }
-        Ok(upstream)
+            Ok(roots)
+        })
     }
 
     /// The same, for a container of the image in `image`.
@@ -276,6 +263,32 @@ impl TrustedProject {
             config.max_image_age = age;
         }
         Ok(config)
+    }
+}
+
+/// The configuration of upstream access in `file`; `roots` reads the certificate authorities that it
+/// names.
+pub(super) fn upstream(
+    file: &UpstreamFile,
+    roots: impl FnOnce(&Spanned<PathBuf>) -> Result<String, Failure>,
+) -> Result<UpstreamConfig, Failure> {
+    let UpstreamFile { dns, extra_roots, allow_addresses } = file;
+    let mut upstream = UpstreamConfig::default();
+    upstream.dns = *dns;
+    upstream.allow_addresses = allow_addresses.iter().map(|network| network.0).collect();
+    upstream.extra_roots_pem = extra_roots.as_ref().map(roots).transpose()?.unwrap_or_default();
+    Ok(upstream)
+}
+
+/// The certificate authorities at `path`.
+pub(super) fn roots(resolver: &Resolver, path: &Spanned<PathBuf>) -> Result<(Found, String), Failure> {
+    let problem = |what: String| Failure::from(InvalidFile::new(path.location(), what));
+    let read = resolver.find(path).and_then(|found| Ok((found.read(LONGEST_ROOTS)?, found)));
+    let (bytes, found) = read.map_err(|error| problem(with_causes(&error)))?;
+    match String::from_utf8(bytes) {
+        Ok(text) if text.contains("-----BEGIN CERTIFICATE-----") => Ok((found, text)),
+        _ => Err(problem(format!("`{}` does not contain a PEM certificate", path.display()))
+            .with_hint("convert it with `openssl x509 -inform der -in FILE -out FILE.pem`")),
     }
 }
 

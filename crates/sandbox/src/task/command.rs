@@ -140,6 +140,7 @@ impl Kept {
         let Findings { tampered, git, .. } = findings;
         Ok(CommandResult {
             exit_code: end.exit.code,
+            cut: self.stdout.cut().saturating_add(self.stderr.cut()),
             stdout: self.stdout.into_bytes(),
             stderr: self.stderr.into_bytes(),
             duration: Duration::from_millis(timings.exited_ms.saturating_sub(timings.started_ms)),

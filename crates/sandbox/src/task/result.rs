@@ -79,6 +79,8 @@ pub struct CommandResult {
     /// The output on stderr, in the same form.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
+    /// Bytes of both outputs that were not kept.
+    pub cut: u64,
     /// From the start of the process to its end.
     pub duration: Duration,
     /// Whether the time limit ended it.
@@ -132,6 +134,7 @@ mod tests {
             exit_code: 1,
             stdout: b"a\xffb".to_vec(),
             stderr: Vec::new(),
+            cut: 0,
             duration: Duration::from_millis(1500),
             timed_out: false,
             stopped: false,

@@ -23,7 +23,7 @@ use super::changes::Comparison;
 use super::finish::{abandon, recover};
 use super::imports::Imports;
 use super::notes::{
-    BEGUN, Begun, TAKEN, begin, lock, note_beginning, now, read_begun, remove_notes, write_begun,
+    BEGUN, Begun, TAKEN, begin, forget, lock, note_beginning, now, read_begun, remove_notes, write_begun,
 };
 use super::places::GIT;
 use super::repositories::Repositories;
@@ -130,6 +130,34 @@ impl WorkspaceCopy {
             noted
         });
         Ok(CopyInUse { _lock: held, taken, beginning: Some(beginning) })
+    }
+
+    /// A copy of `tree` in `folder` with changes that no task of this host made. `fill` creates the folder
+    /// that it gets as the upper layer of an overlay, and returns the paths that changed in `tree`, too,
+    /// since those changes began. First finishes or undoes a crashed [`apply`](Self::apply). Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If there is a copy in `folder`, it cannot be written or is in use, `tree` cannot be listed, or
+    /// `fill` fails.
+    pub fn adopt<E: From<WorkspaceError>>(
+        tree: &Path,
+        folder: &Path,
+        fill: impl FnOnce(&Path) -> Result<BTreeSet<PathBuf>, E>,
+    ) -> Result<Self, E> {
+        create_folder(folder, 0o700).map_err(|source| WorkspaceError::new("create", folder, source))?;
+        let _lock = lock(folder, tree)?;
+        recover(folder, &mut |_| true)?;
+        if let Some(copy) = Self::read(folder)? {
+            return Err(WorkspaceError::Busy { tree: copy.begun.tree }.into());
+        }
+        forget(folder)?;
+        // What changes in the tree from here on is a conflict.
+        let since = now(folder)?;
+        let conflicts = fill(&folder.join(UPPER))?;
+        note_beginning(tree, folder, since, conflicts)?;
+        let copy = Self::read(folder)?;
+        Ok(copy.ok_or_else(|| WorkspaceError::unreadable(folder, "it has just been created"))?)
     }
 
     /// Whether a task or another command is using the copy in `folder`.

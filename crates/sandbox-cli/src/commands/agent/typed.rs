@@ -60,12 +60,12 @@ async fn attempt(
     let execution = task.interact(prompt, size, input()?);
     let mut failure = None;
     let passed = pass(execution, None, &closed, &mut failure, printer);
-    let (result, why) = context.watch(passed, Controlled::Task(task.clone()), name, &closed).await;
+    let (mut result, why) = context.watch(passed, Controlled::Task(task.clone()), name, &closed).await;
     if let (Some(Err(SandboxError::Session(SessionError::Busy { .. }))), None) = (&result, why) {
         return Ok(None);
     }
     let is_over = matches!(result, Some(Ok(_)));
-    let status = ended(result, why, failure, settings, printer)?;
+    let status = ended(&mut result, why, failure, settings, printer)?;
     if status == ExitStatus::Command(127) && agent.agent_bin.is_none() && settings.agent_program.is_none() {
         // It was reported on the terminal inside of the container.
         printer.failure(&no_program(&agent.agent));

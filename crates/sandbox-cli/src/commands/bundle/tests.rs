@@ -20,12 +20,12 @@ const CONFIG: &str = "image: localhost/x:1\nenv: {A: a, B: !env ELSEWHERE, D: d}
                       masked_secrets: {TOKEN: {value: !env PAT, scopes: [a.example], headers: [x]}}\n";
 
 /// A project in a git repository with a new commit, beside the user's home folder.
-struct Fixture {
+pub(in crate::commands) struct Fixture {
     folder: tempfile::TempDir,
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(in crate::commands) fn new() -> Self {
         let fixture = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(fixture.home()).unwrap();
         fixture.write(".sandbox/network-allowlist.yaml", "domains: [a.example]\npresets: [anthropic]\n");
@@ -38,15 +38,15 @@ impl Fixture {
         fixture
     }
 
-    fn root(&self) -> PathBuf {
+    pub(in crate::commands) fn root(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join("app")
     }
 
-    fn home(&self) -> PathBuf {
+    pub(in crate::commands) fn home(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join("home")
     }
 
-    fn write(&self, path: &str, content: &str) {
+    pub(in crate::commands) fn write(&self, path: &str, content: &str) {
         let path = self.root().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
@@ -62,14 +62,17 @@ impl Fixture {
         assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn target(&self) -> PathBuf {
+    pub(in crate::commands) fn target(&self) -> PathBuf {
         self.folder.path().join("job.bundle")
     }
 
-    fn run(&self, arguments: &[&str]) -> Result<(), String> {
+    pub(in crate::commands) fn environment(&self) -> Environment {
         let home = self.home().display().to_string();
-        let variables = [("HOME", home.as_str()), ("PAT", TOKEN), ("GIT_CONFIG_NOSYSTEM", "1")];
-        let environment = Environment::from(variables);
+        Environment::from([("HOME", home.as_str()), ("PAT", TOKEN), ("GIT_CONFIG_NOSYSTEM", "1")])
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<(), String> {
+        let environment = self.environment();
         let printer = Printer::new(0, true);
         let cli = args::Cli::try_parse_from([&["sandbox", "bundle"], arguments].concat()).unwrap();
         let args::Command::Bundle(command) = cli.command else { panic!("no bundle") };
@@ -90,7 +93,7 @@ impl Fixture {
     }
 
     /// The bytes of a new bundle, and what is in it.
-    fn created(&self) -> (Vec<u8>, Bundle) {
+    pub(in crate::commands) fn created(&self) -> (Vec<u8>, Bundle) {
         self.create(&["--", "make", "check"]).unwrap();
         let bundle = read(&Resolver::default().find(&self.target()).unwrap()).unwrap();
         (fs::read(self.target()).unwrap(), bundle)
@@ -136,7 +139,6 @@ fn bundle_shows_what_it_contains_and_needs() {
             "must be set  ELSEWHERE, TOKEN",
             "may be set   C, D",
             "limits       10m, 1.5 processors",
-            "protected    notes",
             &format!("files        4 files, {} bytes", bundle.tree.sizes().sum::<u64>()),
         ]
     );
@@ -220,18 +222,15 @@ fn secret_is_refused_wherever_it_is() {
 }
 
 #[test]
-fn private_key_beside_extra_roots_stays() {
+fn upstream_settings_stay_on_this_host() {
     let fixture = Fixture::new();
-    let block = |kind: &str, text: &str| format!("-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n");
-    let pem = [block("PRIVATE KEY", "c2VjcmV0"), block("CERTIFICATE", "TUlJ")].concat();
-    fs::write(fixture.home().join("roots.pem"), pem).unwrap();
-    fixture.write(".sandbox/sandbox.yaml", "image: x\nupstream: {extra_roots: ../../home/roots.pem}\n");
-    let (bytes, bundle) = fixture.created();
-    assert!(!contains(&bytes, "c2VjcmV0"));
-    assert_eq!(bundle.manifest.settings.upstream.extra_roots, block("CERTIFICATE", "TUlJ"), "the control");
-    fs::write(fixture.home().join("roots.pem"), block("CERTIFICATE", "a note: c2VjcmV0")).unwrap();
-    let error = fixture.create(&["--", "make"]).unwrap_err();
-    assert!(error.contains("no complete certificate"), "{error}");
+    fixture.write(".sandbox/sandbox.yaml", "image: x\n");
+    let without = fixture.created().1.manifest.settings;
+    fixture.write(
+        ".sandbox/sandbox.yaml",
+        "image: x\nupstream: {dns: 192.0.2.53, allow_addresses: [10.20.0.0/16]}\n",
+    );
+    assert_eq!(fixture.created().1.manifest.settings, without);
 }
 
 #[test]

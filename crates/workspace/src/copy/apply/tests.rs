@@ -192,6 +192,47 @@ fn applied_tree_equals_the_tasks_view_and_the_copy_is_removed() {
 }
 
 #[test]
+fn adopted_changes_are_judged_and_applied_like_a_tasks() {
+    let fixture = Fixture::new();
+    fixture.opened().discard().unwrap();
+    let adopt = |fail: bool| {
+        WorkspaceCopy::adopt(&fixture.tree(), &fixture.copy(), |upper| {
+            if fail {
+                return Err(WorkspaceError::unreadable(upper, "a failure"));
+            }
+            fs::create_dir(upper).unwrap();
+            fixture.task("edited", "new content");
+            fixture.task(".envrc", "x");
+            fixture.remove("gone");
+            // After `adopt` has begun.
+            fixture.host("edited", "by the host");
+            Ok(["gone".into()].into())
+        })
+    };
+    let copy = adopt(false).unwrap();
+    let changes = copy.changes(&Protection::default()).unwrap();
+    let marks: Vec<_> = changes
+        .iter()
+        .map(|change| (change.path.to_str().unwrap(), change.conflict, change.withheld.is_some()))
+        .collect();
+    assert_eq!(marks, [(".envrc", false, true), ("edited", true, false), ("gone", true, false)]);
+    let before = fixture.snapshot();
+    assert!(matches!(copy.apply(&ApplyOptions::default()), Err(WorkspaceError::Conflict { .. })));
+    assert_eq!(fixture.snapshot(), before);
+    assert!(matches!(adopt(false), Err(WorkspaceError::Busy { .. })), "there is a copy");
+    fixture.opened().discard().unwrap();
+    let copy = adopt(false).unwrap();
+    let options = ApplyOptions { protection: Protection::default(), force: true, ..ApplyOptions::default() };
+    assert_eq!(copy.apply(&options).unwrap().withheld.len(), 1);
+    let after = fixture.snapshot();
+    assert_eq!(after["edited"], "new content");
+    assert!(!after.contains_key("gone") && !after.contains_key(".envrc"));
+    fixture.opened().discard().unwrap();
+    assert!(adopt(true).is_err());
+    assert!(fixture.opened_if_any().is_none());
+}
+
+#[test]
 fn discarded_copy_leaves_the_tree_unchanged() {
     let fixture = Fixture::worked();
     let before = fixture.snapshot();
