@@ -19,6 +19,10 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The number of all bytes of `input`, and their digest.
     ///
     /// # Errors

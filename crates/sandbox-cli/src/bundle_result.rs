@@ -16,7 +16,8 @@ use sandbox::workspace::{
     Change, ChangeKind, EntryKind, Protection, Withheld, WorkspaceCopy, WorkspaceError,
 };
 use sandbox_bundle::{
-    Content, Digest, Ended, LinkTarget, Measured, Omitted, Outcome, RunResult, Snapshot, TreePath,
+    Content, Digest, Ended, LinkTarget, Measured, Omitted, Outcome, Receipt, ReceiptKey, RequestedHost,
+    RunResult, Snapshot, TreePath,
 };
 use sandbox_files::tree::Tree;
 
@@ -29,7 +30,8 @@ pub(crate) const CHANGES: &str = "changes.tar";
 const STDOUT: &str = "stdout";
 const STDERR: &str = "stderr";
 const NETWORK: &str = "network.jsonl";
-const FILES: [&str; 5] = [RECORD, CHANGES, STDOUT, STDERR, NETWORK];
+pub(crate) const RECEIPT: &str = "receipt.json";
+const FILES: [&str; 6] = [RECORD, CHANGES, STDOUT, STDERR, NETWORK, RECEIPT];
 /// Changes that a result names although it lacks them.
 const MOST_OMITTED: usize = 1_000;
 
@@ -44,8 +46,14 @@ pub(crate) struct ResultFolder {
 /// A run whose command ended.
 #[derive(Debug)]
 pub(crate) struct EndedRun {
-    /// The digest of its bundle.
+    /// The digest of its bundle, and that of the listing of the files.
     pub(crate) bundle: Digest,
+    pub(crate) tree: Digest,
+    /// That of the policy at the start.
+    pub(crate) policy: Digest,
+    /// The key of this host.
+    pub(crate) key: ReceiptKey,
+    pub(crate) requests: Requests,
     /// The exit code of the command line.
     pub(crate) exit_code: u8,
     pub(crate) ended: Ended,
@@ -61,6 +69,16 @@ pub(crate) struct EndedRun {
     pub(crate) copy: WorkspaceCopy,
     /// The network log as JSON, which need not exist.
     pub(crate) log: PathBuf,
+}
+
+/// The requests of a run, from its network log.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// As in a receipt.
+    pub(crate) hosts: Vec<RequestedHost>,
+    /// The number of further ones.
+    pub(crate) hosts_more: u64,
+    pub(crate) policy_changed: bool,
 }
 
 /// The changes in a copy.
@@ -154,8 +172,23 @@ pub(crate) fn files(record: &RunResult) -> [(&'static str, Content); 4] {
 
 /// Writes the files of the result of `run` to `folder`.
 fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
-    let EndedRun { bundle, exit_code, ended, stdout, stderr, cut, duration, oom_killed, image, copy, log } =
-        run;
+    let EndedRun {
+        tree: listing,
+        policy,
+        key,
+        requests,
+        bundle,
+        exit_code,
+        ended,
+        stdout,
+        stderr,
+        cut,
+        duration,
+        oom_killed,
+        image,
+        copy,
+        log,
+    } = run;
     let tree = copy.changed_tree()?;
     let Exported { present, removed, omitted, omitted_more } = exported(copy, &tree)?;
     let changes = new_file(folder, CHANGES, |file| {
@@ -189,6 +222,21 @@ fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
     let record = RunResult::new(outcome, measured)?;
     let bytes = record.to_bytes()?;
     new_file(folder, RECORD, |file| Ok(file.write_all(&bytes)?))?;
+    let receipt = Receipt {
+        bundle: *bundle,
+        tree: *listing,
+        policy: *policy,
+        policy_changed: requests.policy_changed,
+        image: image.clone(),
+        changes: record.outcome.changes.sha256,
+        ended: *ended,
+        exit_code: *exit_code,
+        duration_ms: record.measured.duration_ms,
+        hosts: requests.hosts.clone(),
+        hosts_more: requests.hosts_more,
+    };
+    let receipt = receipt.sign(&record, key)?;
+    new_file(folder, RECEIPT, |file| Ok(file.write_all(&receipt)?))?;
     Ok(record)
 }
 
@@ -315,6 +363,10 @@ mod tests {
         fs::write(&log, "{}\n").unwrap();
         let run = EndedRun {
             bundle: Digest::of(b"bundle"),
+            tree: Digest::of(b"tree"),
+            policy: Digest::of(b"policy"),
+            key: ReceiptKey::new(&[7; 32]),
+            requests: Requests::default(),
             exit_code: 3,
             ended: Ended::Exited,
             stdout: b"out".to_vec(),
@@ -331,7 +383,9 @@ mod tests {
             (ResultFolder::at(&path, &Resolver::default()).unwrap().write(run).unwrap(), path)
         };
         let (record, path) = write("result", &run);
-        assert_eq!(names(&path), [CHANGES, NETWORK, RECORD, STDERR, STDOUT]);
+        assert_eq!(names(&path), [CHANGES, NETWORK, RECEIPT, RECORD, STDERR, STDOUT]);
+        let receipt = fs::read(path.join(RECEIPT)).unwrap();
+        assert!(Receipt::verify(&receipt, &record, &[run.key.public()]).is_ok());
         assert_eq!(RunResult::read(&fs::read(path.join(RECORD)).unwrap()).unwrap(), record);
         for (name, content) in files(&record) {
             let bytes = fs::read(path.join(name)).unwrap();

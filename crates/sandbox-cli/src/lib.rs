@@ -25,6 +25,7 @@ mod owner;
 mod printer;
 mod program;
 mod questions;
+mod receipt_key;
 mod removal;
 mod run_context;
 mod run_folder;

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use e2e_tests::engine;
+use e2e_tests::setting::Setting;
 use e2e_tests::world::World;
+use sandbox_bundle::{Content, Digest, Measured, Outcome, Receipt, ReceiptKey, RequestedHost, RunResult};
 use serde_json::Value;
 
 use crate::command_line::project::{Ended, Project, assert_nothing_left};
@@ -105,7 +107,9 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-const FILES: [&str; 5] = ["changes.tar", "network.jsonl", "result.json", "stderr", "stdout"];
+const FILES: [&str; 6] = ["changes.tar", "network.jsonl", "receipt.json", "result.json", "stderr", "stdout"];
+/// The document with a verifier of receipts in Python.
+const DOCUMENT: &str = include_str!("../../../docs/bundles.md");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deterministic_command_has_one_result_on_files_that_stay_unchanged() {
@@ -234,6 +238,113 @@ async fn result_is_applied_to_the_project_unless_the_host_changed_the_same_files
     assert_eq!(text(".envrc").as_deref(), Some("x\n"));
     assert_eq!(names(&host.at("result")), FILES, "it stays");
     host.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn receipt_states_what_a_run_reached_and_only_its_key_verifies_it() {
+    let host = Host::new("e2e-bundle-receipt");
+    let digest = host.pack(&[], "curl -s https://open.test/ > page; curl -s https://blocked.test/; exit 3");
+    assert_eq!(host.run(&[&digest], &[], "result").code, Some(3));
+    let key = host.project.output(&["receipt", "key"]);
+    assert!(key.stdout.starts_with("-----BEGIN PUBLIC KEY-----\n"), "{key:?}");
+    fs::write(host.at("key.pem"), &key.stdout).expect("a file");
+    let [result, key] = ["result", "key.pem"].map(|name| host.at(name).display().to_string());
+    let verify = |more: &[&str]| host.project.output(&[&["receipt", "verify", &result], more].concat());
+    let shown = verify(&["--key", &key]);
+    for line in
+        ["exit code 3", "permitted  open.test (1)", "refused    blocked.test (1)", "Sandbox-Receipt: sha256:"]
+    {
+        assert!(shown.code == Some(0) && shown.stdout.contains(line), "{line}: {shown:?}");
+    }
+    assert_eq!(verify(&[]).code, Some(0), "the key of this host");
+    let other = sandbox_bundle::ReceiptKey::new(&[7; 32]).public().to_pem();
+    fs::write(&key, other).expect("a file");
+    verify(&["--key", &key]).fails(125, "is signed by another key");
+    fs::write(host.at("result/stdout"), "other").expect("a file");
+    verify(&[]).fails(125, "`stdout` was changed");
+    host.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verifier_in_python_agrees_on_a_thousand_receipts() {
+    let project = Project::with_prefix("e2e-receipts");
+    let (_, script) = DOCUMENT.split_once("```python\n").expect("a script");
+    project.write("verify.py", script.split_once("```").expect("its end").0);
+    let key = ReceiptKey::new(&rand::random());
+    project.write("key.pem", &key.public().to_pem());
+    let expected: Vec<(String, bool)> = (0..1_000).map(|number| receipt(&project, number, &key)).collect();
+    let image = &Setting::of_this_run().clients_image;
+    let command = "python3 verify.py key.pem receipts/*";
+    let ended = project.output(&["run", "--image", image, "--", "bash", "-c", command]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let verdict = |line: &str| {
+        let (folder, verdict) = line.split_once(' ').expect("a verdict");
+        (folder.to_owned(), verdict.starts_with("bundle "))
+    };
+    let found: Vec<_> = ended.stdout.lines().map(verdict).collect();
+    assert_eq!(found, expected);
+    let good = expected.iter().filter(|(_, is_good)| *is_good).count();
+    assert_eq!(good, 500, "the others have a changed byte, and one contradicts its result");
+    assert_nothing_left("e2e-receipts").await;
+}
+
+/// Writes a result with a receipt; every second pair has a changed byte, or contradicts itself. Returns
+/// its folder, and whether it is accepted.
+fn receipt(project: &Project, number: usize, key: &ReceiptKey) -> (String, bool) {
+    let content = |bytes: &[u8]| Content { sha256: Digest::of(bytes), size: bytes.len() as u64 };
+    let random = || Digest::of(&rand::random::<[u8; 8]>());
+    let (bundle, empty) = (random(), content(b""));
+    let outcome = Outcome {
+        bundle,
+        ended: sandbox_bundle::Ended::Exited,
+        exit_code: rand::random(),
+        changes: empty,
+        omitted: Vec::new(),
+        omitted_more: 0,
+        stdout: empty,
+        stderr: empty,
+        cut: 0,
+    };
+    let [image, program] = ["x\"\\é\n", "0.1.0"].map(str::to_owned);
+    let duration_ms = rand::random_range(0..1 << 53);
+    let measured = Measured { network: empty, duration_ms, oom_killed: false, image: image.clone(), program };
+    let record = RunResult::new(outcome, measured).expect("a record");
+    let host =
+        |_| RequestedHost { host: random().to_string(), permitted: 1, refused: rand::random_range(0..9) };
+    let receipt = Receipt {
+        bundle,
+        tree: random(),
+        policy: random(),
+        policy_changed: false,
+        image,
+        changes: empty.sha256,
+        ended: record.outcome.ended,
+        exit_code: record.outcome.exit_code,
+        duration_ms,
+        hosts: (0..rand::random_range(0..4)).map(host).collect(),
+        hosts_more: 0,
+    };
+    let receipt = if number == 1 { Receipt { bundle: random(), ..receipt } } else { receipt };
+    let mut files = [record.to_bytes().expect("a record"), receipt.sign(&record, key).expect("a receipt")];
+    if number % 2 == 1 && number > 1 {
+        let [record, receipt] = &mut files;
+        let file = if rand::random() { record } else { receipt };
+        let at = rand::random_range(0..file.len());
+        *file.get_mut(at).expect("a byte") ^= rand::random_range(1..=255);
+    }
+    let folder = format!("receipts/{number:04}");
+    let path = project.path().join(&folder);
+    fs::create_dir_all(&path).expect("a folder");
+    for name in ["changes.tar", "stdout", "stderr", "network.jsonl"] {
+        fs::write(path.join(name), "").expect("a file");
+    }
+    let [result, receipt] = &files;
+    fs::write(path.join("result.json"), result).expect("a file");
+    fs::write(path.join("receipt.json"), receipt).expect("a file");
+    let keys = [key.public()];
+    let verified =
+        RunResult::read(result).is_ok_and(|record| Receipt::verify(receipt, &record, &keys).is_ok());
+    (folder, verified)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -139,7 +139,7 @@ const RULES: [Rule; 29] = [
     Rule { package: "xtask", may_use: &[], never_links: &["tokio"] },
     Rule {
         package: "e2e-tests",
-        may_use: &["sandbox", "allowlist", "test-world"],
+        may_use: &["sandbox", "sandbox-bundle", "allowlist", "test-world"],
         never_links: &["openssl"],
     },
     Rule { package: "test-world", may_use: &[], never_links: &["bollard", "aws-lc-rs", "openssl"] },

@@ -9,8 +9,8 @@ use sandbox::EngineAddress;
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, BundleCommand,
     ConfigCommand, CopyOfRun, DiffArgs, EachTask, ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs,
-    PolicyCommand, ReportArgs, RunArgs, RunsArg, ShellArgs, SshCommand, StopArgs, TaskArgs, TrustArgs,
-    VerifyArgs, WaitArgs, WatchArgs,
+    PolicyCommand, ReceiptCommand, ReportArgs, RunArgs, RunsArg, ShellArgs, SshCommand, StopArgs, TaskArgs,
+    TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
 };
 use crate::trust::Trust;
 
@@ -118,6 +118,9 @@ pub(crate) enum Command {
     /// Pack a command, its policy and the work tree into one file, to read and to send
     #[command(subcommand)]
     Bundle(BundleCommand),
+    /// Verify the receipt of a result of a bundle, or print the key of this host's receipts
+    #[command(subcommand)]
+    Receipt(ReceiptCommand),
     /// Write settings, allowlist and Dockerfile for the project's languages and agent
     Init(InitArgs),
     /// Show the changes a task made in its copy of the work tree

@@ -163,7 +163,7 @@ pub(super) fn recorded(places: &Places, digest: &Digest) -> Result<Option<Record
 }
 
 /// The same JSON without characters that a terminal or an editor hides, reorders or obeys.
-fn ascii(json: &str) -> String {
+pub(super) fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         match c {

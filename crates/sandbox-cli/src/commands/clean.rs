@@ -15,6 +15,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::report_recovered;
 use crate::printer::Printer;
+use crate::receipt_key;
 use crate::workspace_copy::CopySummary;
 
 /// Removes objects without an owner and reports them; with `all`, also all images and state, with
@@ -152,6 +153,10 @@ fn not_elsewhere(places: &Places) -> Result<Vec<String>, Failure> {
         if !entries(&folder)?.is_empty() {
             lines.push(format!("{kind}: {}", folder.display()));
         }
+    }
+    let key = places.state.join(receipt_key::FILE);
+    if key.exists() {
+        lines.push(format!("the key that signs receipts: {}", key.display()));
     }
     Ok(lines)
 }

@@ -17,7 +17,8 @@ use crate::work_tree;
 
 use super::{
     agent, allowlist, apply, attach, build, bundle, clean, config, diff, discard, doctor, exec, gate,
-    generate, image, init, logs, policy, report, run, run_bundle, runs, ssh, status, trust, verify, watch,
+    generate, image, init, logs, policy, receipt, report, run, run_bundle, runs, ssh, status, trust, verify,
+    watch,
 };
 
 /// Runs the command.
@@ -56,6 +57,7 @@ pub(crate) async fn dispatch(
             let project = trusted(&args.task.image, args.task.policy.allowlist.as_deref())?;
             Box::pin(agent::start(*args, project, &global, environment, printer)).await
         }
+        Command::Receipt(command) => receipt::receipt(&command, environment, printer),
         Command::Bundle(command) => bundle::bundle(&command, needing, environment, printer),
         Command::Init(args) => init::init(&args, environment, printer),
         Command::Diff(args) => diff::diff(&args, &configured()?, sandbox, environment, printer).await,

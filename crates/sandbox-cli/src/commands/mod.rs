@@ -20,6 +20,7 @@ mod image;
 mod init;
 mod logs;
 mod policy;
+mod receipt;
 mod report;
 mod result_copy;
 mod run;

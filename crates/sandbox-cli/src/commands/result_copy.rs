@@ -106,7 +106,7 @@ impl VerifiedResult {
 }
 
 /// The record of the result in `folder`, and its changes, which are verified when they are unpacked.
-fn verified(folder: &Found) -> anyhow::Result<(RunResult, Found)> {
+pub(super) fn verified(folder: &Found) -> anyhow::Result<(RunResult, Found)> {
     let child = |name: &str| folder.child(OsStr::new(name));
     let record = RunResult::read(&child(RECORD)?.read(LONGEST_RECORD)?)?;
     for (name, content) in files(&record).into_iter().filter(|(name, _)| *name != CHANGES) {

@@ -1,5 +1,6 @@
 //! `run --bundle FILE --result DIR`: the command of a bundle, on a copy of its files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -7,23 +8,25 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::syncfs;
-use sandbox::CommandResult;
 use sandbox::host_path::Found;
 use sandbox::network::NetworkLog;
+use sandbox::network_event::{Event, RequestOutcome};
 use sandbox::workspace::{WorkspaceCopy, remove_folder};
-use sandbox_bundle::{Bundle, Ended, Settings};
+use sandbox::{CommandResult, Network};
+use sandbox_bundle::{Bundle, Digest, Ended, ReceiptKey, RequestedHost, Settings};
 use sandbox_files::{FileLock, create_folder, or_absent};
 use tokio::sync::oneshot;
 
 use super::{bundle, run};
 use crate::args::GlobalArgs;
-use crate::bundle_result::{EndedRun, ResultFolder};
+use crate::bundle_result::{EndedRun, Requests, ResultFolder};
 use crate::config::{Environment, Places, is_written_by_others};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::network_log::blocked_hosts;
 use crate::printer::{Printer, plain_or_quoted, sanitize_name};
+use crate::receipt_key::receipt_key;
 use crate::run_context::RunContext;
 use crate::settings::{BundleFolders, TaskSettings};
 use crate::trust::Trust;
@@ -33,6 +36,8 @@ use crate::workspace_copy::opened;
 const LOCK: &str = "lock";
 /// The beginning of the name of a tree that is not complete.
 const NEW: &str = "new-";
+/// Hosts that a receipt names.
+const MOST_HOSTS: usize = 1_000;
 /// The time for which a tree stays that no run uses.
 const KEPT: Duration = Duration::from_hours(30 * 24);
 
@@ -65,9 +70,10 @@ pub(crate) async fn run_bundle(
             "could reach the private networks in `upstream.allow_addresses` of your own sandbox.yaml";
         return Err(unnamed(&found, &bundle, problem));
     }
+    let key = receipt_key(&places)?;
     let _tree = unpacked(&found, &bundle, &places.trees()).await?;
     let copy = CopyFolder::create(&copies, folder).await?;
-    let (status, ended) = match run_on(&bundle, &settings, &copy, printer).await {
+    let (status, ended) = match run_on(&bundle, &settings, key, &copy, printer).await {
         Ok(ran) => ran,
         Err(failure) => {
             copy.remove(printer);
@@ -114,6 +120,7 @@ pub(crate) async fn run_bundle(
 async fn run_on(
     bundle: &Bundle,
     settings: &TaskSettings,
+    key: ReceiptKey,
     copy: &CopyFolder,
     printer: Printer,
 ) -> Result<(ExitStatus, Option<EndedRun>), Failure> {
@@ -140,6 +147,10 @@ async fn run_on(
     let CommandResult { stdout, stderr, cut, duration, timed_out, oom_killed, .. } = result;
     let ended = EndedRun {
         bundle: bundle.digest,
+        tree: bundle.manifest.tree,
+        policy: policy_digest(settings)?,
+        key,
+        requests: requests(&finished.folder)?,
         exit_code: status.code(),
         ended: if timed_out { Ended::TimedOut } else { Ended::Exited },
         stdout,
@@ -152,6 +163,47 @@ async fn run_on(
         log,
     };
     Ok((status, Some(ended)))
+}
+
+/// The digest of the policy at the start, as JSON.
+fn policy_digest(settings: &TaskSettings) -> Result<Digest, Failure> {
+    match &settings.network {
+        Network::Sandboxed(network) => Ok(Digest::of(&serde_json::to_vec(network.allowlist())?)),
+        _ => Err(Failure::new("a bundle without a policy cannot have a receipt")),
+    }
+}
+
+/// The requests in the network log of the run in `folder`.
+fn requests(folder: &Path) -> Result<Requests, Failure> {
+    let failed = || Failure::doing("read the network log");
+    let mut hosts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut requests = Requests::default();
+    let entries = match NetworkLog::new(folder).entries() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(requests),
+        entries => entries.map_err(failed())?,
+    };
+    for entry in entries {
+        let entry = match entry {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+            entry => entry.map_err(failed())?,
+        };
+        match entry.event {
+            Event::Request(request) => {
+                let (permitted, refused) = hosts.entry(request.host).or_default();
+                let is_refused = request.decision == RequestOutcome::Blocked;
+                *(if is_refused { refused } else { permitted }) += entry.repeated.max(1);
+            }
+            Event::Policy { .. } => requests.policy_changed = true,
+            _ => {}
+        }
+    }
+    let host = |(host, (permitted, refused))| RequestedHost { host, permitted, refused };
+    let mut hosts: Vec<_> = hosts.into_iter().map(host).collect();
+    // A command could hide a host behind many that are refused.
+    hosts.sort_by_key(|host| host.permitted == 0);
+    requests.hosts_more = hosts.len().saturating_sub(MOST_HOSTS) as u64;
+    hosts.truncate(MOST_HOSTS);
+    Ok(Requests { hosts, ..requests })
 }
 
 /// Whether the command ended, and nothing else decided the exit code.
