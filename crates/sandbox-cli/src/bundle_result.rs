@@ -1,7 +1,7 @@
 //! The result of a run of a bundle: a folder with the changes, the output and the network log, which
 //! exists as a whole or not at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, fsync, mkdirat, openat, renameat, unlinkat};
 use sandbox::host_path::{Found, Resolver};
+use sandbox::network::NetworkLog;
+use sandbox::network_event::{Event, RequestOutcome};
 use sandbox::workspace::{
     Change, ChangeKind, EntryKind, Protection, Withheld, WorkspaceCopy, WorkspaceError,
 };
@@ -34,6 +36,8 @@ pub(crate) const RECEIPT: &str = "receipt.json";
 const FILES: [&str; 6] = [RECORD, CHANGES, STDOUT, STDERR, NETWORK, RECEIPT];
 /// Changes that a result names although it lacks them.
 const MOST_OMITTED: usize = 1_000;
+/// Hosts that a receipt names.
+const MOST_HOSTS: usize = 1_000;
 
 /// The folder of a result, which does not exist yet.
 #[derive(Debug)]
@@ -53,7 +57,6 @@ pub(crate) struct EndedRun {
     pub(crate) policy: Digest,
     /// The key of this host.
     pub(crate) key: ReceiptKey,
-    pub(crate) requests: Requests,
     /// The exit code of the command line.
     pub(crate) exit_code: u8,
     pub(crate) ended: Ended,
@@ -67,18 +70,16 @@ pub(crate) struct EndedRun {
     pub(crate) image: String,
     /// The command's changes.
     pub(crate) copy: WorkspaceCopy,
-    /// The network log as JSON, which need not exist.
+    /// The folder of the network log, which need not exist.
     pub(crate) log: PathBuf,
 }
 
-/// The requests of a run, from its network log.
+/// The requests of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
-    /// As in a receipt.
-    pub(crate) hosts: Vec<RequestedHost>,
-    /// The number of further ones.
-    pub(crate) hosts_more: u64,
-    pub(crate) policy_changed: bool,
+struct Requests {
+    /// Permitted and refused ones, by host.
+    hosts: BTreeMap<String, (u64, u64)>,
+    policy_changed: bool,
 }
 
 /// The changes in a copy.
@@ -176,7 +177,6 @@ fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
         tree: listing,
         policy,
         key,
-        requests,
         bundle,
         exit_code,
         ended,
@@ -196,7 +196,7 @@ fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
     })?;
     let stdout = new_file(folder, STDOUT, |file| Ok(file.write_all(stdout)?))?;
     let stderr = new_file(folder, STDERR, |file| Ok(file.write_all(stderr)?))?;
-    let network = new_file(folder, NETWORK, |file| match File::open(log) {
+    let network = new_file(folder, NETWORK, |file| match File::open(NetworkLog::new(log).json_path()) {
         Ok(mut log) => Ok(io::copy(&mut log, file).map(drop)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
@@ -222,22 +222,62 @@ fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
     let record = RunResult::new(outcome, measured)?;
     let bytes = record.to_bytes()?;
     new_file(folder, RECORD, |file| Ok(file.write_all(&bytes)?))?;
+    let Requests { hosts, policy_changed } = Requests::read(log)?;
+    let (hosts, hosts_more) = first(hosts);
     let receipt = Receipt {
         bundle: *bundle,
         tree: *listing,
         policy: *policy,
-        policy_changed: requests.policy_changed,
+        policy_changed,
         image: image.clone(),
         changes: record.outcome.changes.sha256,
         ended: *ended,
         exit_code: *exit_code,
         duration_ms: record.measured.duration_ms,
-        hosts: requests.hosts.clone(),
-        hosts_more: requests.hosts_more,
+        hosts,
+        hosts_more,
     };
     let receipt = receipt.sign(&record, key)?;
     new_file(folder, RECEIPT, |file| Ok(file.write_all(&receipt)?))?;
     Ok(record)
+}
+
+impl Requests {
+    /// Those in the network log in `folder`.
+    fn read(folder: &Path) -> io::Result<Self> {
+        let mut requests = Self::default();
+        let entries = match NetworkLog::new(folder).entries() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(requests),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = match entry {
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+                entry => entry?,
+            };
+            match entry.event {
+                Event::Request(request) => {
+                    let (permitted, refused) = requests.hosts.entry(request.host).or_default();
+                    let is_refused = request.decision == RequestOutcome::Blocked;
+                    *(if is_refused { refused } else { permitted }) += entry.repeated.max(1);
+                }
+                Event::Policy { .. } => requests.policy_changed = true,
+                _ => {}
+            }
+        }
+        Ok(requests)
+    }
+}
+
+/// The hosts that a receipt names, and the number of the others. A command could hide one behind many
+/// that are refused, so those with a permitted request come first.
+fn first(hosts: BTreeMap<String, (u64, u64)>) -> (Vec<RequestedHost>, u64) {
+    let host = |(host, (permitted, refused))| RequestedHost { host, permitted, refused };
+    let mut hosts: Vec<_> = hosts.into_iter().map(host).collect();
+    hosts.sort_by_key(|host| host.permitted == 0);
+    let more = hosts.len().saturating_sub(MOST_HOSTS) as u64;
+    hosts.truncate(MOST_HOSTS);
+    (hosts, more)
 }
 
 /// An open folder can be flushed only if it was opened for reading.
@@ -360,13 +400,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let copy = changed_copy(folder.path()).await;
         let log = folder.path().join("log");
-        fs::write(&log, "{}\n").unwrap();
+        fs::create_dir(&log).unwrap();
+        fs::write(NetworkLog::new(&log).json_path(), "{}\n").unwrap();
         let run = EndedRun {
             bundle: Digest::of(b"bundle"),
             tree: Digest::of(b"tree"),
             policy: Digest::of(b"policy"),
             key: ReceiptKey::new(&[7; 32]),
-            requests: Requests::default(),
             exit_code: 3,
             ended: Ended::Exited,
             stdout: b"out".to_vec(),
@@ -416,6 +456,14 @@ mod tests {
         other.stdout = b"out".to_vec();
         fs::write(folder.path().join("copy/upper/added"), "other").unwrap();
         assert_ne!(write("third", &other).0.digest, record.digest);
+    }
+
+    #[test]
+    fn permitted_host_is_named_before_many_that_are_refused() {
+        let refused = (0..MOST_HOSTS).map(|number| (format!("{number:04}.example"), (0, 1)));
+        let (hosts, more) = first(refused.chain([("z.example".to_owned(), (1, 0))]).collect());
+        assert_eq!((hosts[0].host.as_str(), hosts[1].host.as_str()), ("z.example", "0000.example"));
+        assert_eq!((hosts.len(), more), (MOST_HOSTS, 1));
     }
 
     fn names(folder: &Path) -> Vec<String> {

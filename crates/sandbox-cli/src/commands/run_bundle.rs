@@ -1,6 +1,5 @@
 //! `run --bundle FILE --result DIR`: the command of a bundle, on a copy of its files.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,17 +8,15 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::syncfs;
 use sandbox::host_path::Found;
-use sandbox::network::NetworkLog;
-use sandbox::network_event::{Event, RequestOutcome};
 use sandbox::workspace::{WorkspaceCopy, remove_folder};
 use sandbox::{CommandResult, Network};
-use sandbox_bundle::{Bundle, Digest, Ended, ReceiptKey, RequestedHost, Settings};
+use sandbox_bundle::{Bundle, Digest, Ended, ReceiptKey, Settings};
 use sandbox_files::{FileLock, create_folder, or_absent};
 use tokio::sync::oneshot;
 
 use super::{bundle, run};
 use crate::args::GlobalArgs;
-use crate::bundle_result::{EndedRun, Requests, ResultFolder};
+use crate::bundle_result::{EndedRun, ResultFolder};
 use crate::config::{Environment, Places, is_written_by_others};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -36,8 +33,6 @@ use crate::workspace_copy::opened;
 const LOCK: &str = "lock";
 /// The beginning of the name of a tree that is not complete.
 const NEW: &str = "new-";
-/// Hosts that a receipt names.
-const MOST_HOSTS: usize = 1_000;
 /// The time for which a tree stays that no run uses.
 const KEPT: Duration = Duration::from_hours(30 * 24);
 
@@ -124,6 +119,7 @@ async fn run_on(
     copy: &CopyFolder,
     printer: Printer,
 ) -> Result<(ExitStatus, Option<EndedRun>), Failure> {
+    let policy = policy_digest(settings)?;
     let mut context = match RunContext::open(settings, printer).await? {
         Ok(context) => context,
         Err(status) => return Ok((status, None)),
@@ -143,14 +139,12 @@ async fn run_on(
     };
     let layer = opened(&CopyFolder::layer(&copy.path))?.filter(|copy| !copy.was_interrupted());
     let layer = layer.ok_or_else(|| Failure::new("the copy of the command's files is not complete"))?;
-    let log = NetworkLog::new(&finished.folder).json_path();
     let CommandResult { stdout, stderr, cut, duration, timed_out, oom_killed, .. } = result;
     let ended = EndedRun {
         bundle: bundle.digest,
         tree: bundle.manifest.tree,
-        policy: policy_digest(settings)?,
+        policy,
         key,
-        requests: requests(&finished.folder)?,
         exit_code: status.code(),
         ended: if timed_out { Ended::TimedOut } else { Ended::Exited },
         stdout,
@@ -160,7 +154,7 @@ async fn run_on(
         oom_killed,
         image,
         copy: layer,
-        log,
+        log: finished.folder,
     };
     Ok((status, Some(ended)))
 }
@@ -171,39 +165,6 @@ fn policy_digest(settings: &TaskSettings) -> Result<Digest, Failure> {
         Network::Sandboxed(network) => Ok(Digest::of(&serde_json::to_vec(network.allowlist())?)),
         _ => Err(Failure::new("a bundle without a policy cannot have a receipt")),
     }
-}
-
-/// The requests in the network log of the run in `folder`.
-fn requests(folder: &Path) -> Result<Requests, Failure> {
-    let failed = || Failure::doing("read the network log");
-    let mut hosts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let mut requests = Requests::default();
-    let entries = match NetworkLog::new(folder).entries() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(requests),
-        entries => entries.map_err(failed())?,
-    };
-    for entry in entries {
-        let entry = match entry {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
-            entry => entry.map_err(failed())?,
-        };
-        match entry.event {
-            Event::Request(request) => {
-                let (permitted, refused) = hosts.entry(request.host).or_default();
-                let is_refused = request.decision == RequestOutcome::Blocked;
-                *(if is_refused { refused } else { permitted }) += entry.repeated.max(1);
-            }
-            Event::Policy { .. } => requests.policy_changed = true,
-            _ => {}
-        }
-    }
-    let host = |(host, (permitted, refused))| RequestedHost { host, permitted, refused };
-    let mut hosts: Vec<_> = hosts.into_iter().map(host).collect();
-    // A command could hide a host behind many that are refused.
-    hosts.sort_by_key(|host| host.permitted == 0);
-    requests.hosts_more = hosts.len().saturating_sub(MOST_HOSTS) as u64;
-    hosts.truncate(MOST_HOSTS);
-    Ok(Requests { hosts, ..requests })
 }
 
 /// Whether the command ended, and nothing else decided the exit code.
@@ -314,7 +275,10 @@ fn prune(trees: &Path) -> io::Result<()> {
             used.is_ok_and(|used| used.elapsed().is_ok_and(|age| age > KEPT))
         };
         if is_new || is_old() && FileLock::try_exclusive(&lock)?.is_some() {
-            remove_folder(&path)?;
+            // A process that is killed must not leave a part of it under its name.
+            let removed = trees.join(format!("{NEW}{}", unused_name()));
+            fs::rename(&path, &removed)?;
+            remove_folder(&removed)?;
             or_absent(fs::remove_file(&lock))?;
         }
     }
