@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbox::host_path::{Found, Resolver};
-use sandbox::workspace::{OutsideRepository, Protection};
+use sandbox::workspace::{OutsideRepository, Protection, WorkspaceCopy, WorkspaceError};
 use sandbox::{EngineAddress, Mount};
 
 use super::{Project, WORKSPACE};
@@ -88,6 +88,20 @@ impl Project {
         })?;
         let parts = [WORKSPACE, below, named.unwrap_or_default()];
         Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/"))
+    }
+
+    /// Finishes or undoes a killed apply before a task works on the tree itself: it could change what is
+    /// staged there.
+    pub(super) fn settle_apply(&self) -> Result<(), Failure> {
+        match WorkspaceCopy::settle_in(&self.copy_dir()) {
+            Ok(()) => Ok(()),
+            Err(WorkspaceError::Busy { .. }) => {
+                Err(Failure::new("`sandbox apply` is changing this work tree")
+                    .with_hint("run this again when it has ended"))
+            }
+            Err(error) => Err(Failure::doing("finish an apply that was killed")(error)
+                .with_hint("`sandbox discard` gives it up; what it has done so far remains")),
+        }
     }
 
     /// The folder of the copy of the work tree, which need not exist.

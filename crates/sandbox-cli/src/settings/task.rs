@@ -90,6 +90,9 @@ impl TrustedProject {
         let mut sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
         sandbox.remove_at_shutdown = !args.wait;
         let mode = args.workspace.or(self.file.workspace).unwrap_or(default_mode);
+        if mode == WorkspaceMode::Direct {
+            self.settle_apply()?;
+        }
         let mounts = self.with_repository(self.mounts(&args.mounts, mode, args.unprotected))?;
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         let resolver = self.resolver_with(&mounts);
@@ -212,6 +215,7 @@ impl TrustedProject {
                 vec![Mount::read_only_at(&self.root, WORKSPACE).protected(protection.clone())]
             }
             WorkspaceAccess::Rw => {
+                self.settle_apply()?;
                 vec![Mount::read_write(&self.root, WORKSPACE).protected(protection.clone())]
             }
         };

@@ -95,11 +95,22 @@ impl WorkspaceCopy {
     /// If it cannot be read, or a task is using it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Option<Self>, WorkspaceError> {
         let folder = folder.into();
-        if folder.exists() && journal::exists(&folder) {
-            let _lock = lock(&folder, &folder)?;
-            recover(&folder, &mut |_| true)?;
-        }
+        Self::settle_in(&folder)?;
         Self::read(&folder)
+    }
+
+    /// Finishes or undoes a crashed [`apply`](Self::apply) of the copy in `folder`, if there is one. What
+    /// it had staged is in the tree until then, where a task that works on the tree itself could change it.
+    ///
+    /// # Errors
+    ///
+    /// If that fails, or an apply is active.
+    pub fn settle_in(folder: &Path) -> Result<(), WorkspaceError> {
+        if folder.exists() && journal::exists(folder) {
+            let _lock = lock(folder, folder)?;
+            recover(folder, &mut |_| true)?;
+        }
+        Ok(())
     }
 
     /// Takes the copy for a task, and begins one if there is none. Blocks.

@@ -1,6 +1,8 @@
 //! The work tree of `run`: protected in place, or as a copy for `diff`, `apply` and `discard`.
 
 use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
 
 use super::project::Project;
 
@@ -130,4 +132,48 @@ async fn hostile_file_name_in_an_error_is_escaped() {
     assert_eq!(refused.code, Some(125));
     let first = refused.stderr.lines().next().unwrap_or_default();
     assert!(first.ends_with(r"so nothing was applied: `x\u{1b}[2J\nerror: forged`"), "{refused:?}");
+}
+
+/// The stage of an apply in the tree.
+fn stage(project: &Project) -> Option<PathBuf> {
+    let entries =
+        fs::read_dir(project.path()).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let is_stage = |path: &PathBuf| path.to_string_lossy().contains("/.sandbox-apply-");
+    entries.into_iter().find(is_stage)
+}
+
+/// Kills an apply once it has put a file in its place, before it has put the last one; returns `false`
+/// if it was faster.
+fn kill_apply(project: &Project) -> bool {
+    assert_eq!(
+        copied(project, "for i in {1..5000}; do echo $i > many/$i; done; echo reviewed > z/.envrc").code,
+        Some(0)
+    );
+    let mut apply = project.sandbox(&["apply", "--include-protected"]);
+    let mut apply = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the sandbox command");
+    let has_begun = || (1..=5000).any(|number| project.path().join(format!("many/{number}")).exists());
+    while apply.try_wait().expect("our own child").is_none() && !has_begun() {}
+    apply.kill().expect("our own child");
+    apply.wait().expect("our own child");
+    stage(project).is_some() && !project.path().join("z/.envrc").exists()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_apply_is_finished_before_a_task_could_change_what_it_staged() {
+    let project = Project::new();
+    project.write("z/file", "");
+    project.write("many/file", "");
+    while !kill_apply(&project) {
+        for folder in ["z", "many"] {
+            fs::remove_dir_all(project.path().join(folder)).expect("a folder");
+            project.write(&format!("{folder}/file"), "");
+        }
+    }
+    assert!(stage(&project).is_some(), "the control: it is in the tree");
+    let ended = project.run("for file in .sandbox-apply-*/new-*; do echo evil > $file; done; ls -A");
+    let applied = project.output(&["apply", "--include-protected"]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    let envrc = fs::read_to_string(project.path().join("z/.envrc")).expect("a file");
+    assert_eq!(envrc, "reviewed\n");
+    assert!(stage(&project).is_none() && !ended.stdout.contains("sandbox-apply"), "{ended:?}");
 }
