@@ -9,15 +9,20 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The first line of a lock file: only such files are ever removed. The second one names the process.
+/// The first line of a lock file: only such files are ever removed. The second one names the process,
+/// the third one its [view](here) of the file system.
 const MARK: &str = "sandbox instance";
-/// The third line, if that process only removes what the instance left.
+/// The fourth line, or the third one of an earlier version, if that process only removes what the
+/// instance left.
 const REMOVAL: &str = "removal";
 const FOLDER: &str = "instances";
 /// The extension of a lock file before it is locked.
 const FRESH: &str = "new";
 /// The longest time until the lock: after that its instance is dead.
 const BIRTH: Duration = Duration::from_mins(5);
+/// The time for which the file of a dead instance with another view of the file system stays unless its
+/// objects are removed.
+const ELSEWHERE: Duration = Duration::from_hours(30 * 24);
 
 /// The lock of this instance could not be acquired.
 #[derive(Debug, thiserror::Error)]
@@ -117,9 +122,7 @@ impl InstanceLock {
         let published = file
             .try_lock()
             .map_err(|error| failed("lock", &fresh)(error.into()))
-            .and_then(|()| {
-                writeln!(file, "{MARK}\npid {}", std::process::id()).map_err(failed("write", &fresh))
-            })
+            .and_then(|()| file.write_all(head().as_bytes()).map_err(failed("write", &fresh)))
             .and_then(|()| fs::rename(&fresh, &path).map_err(failed("rename", &fresh)));
         if let Err(error) = published {
             let _ = fs::remove_file(&fresh);
@@ -162,8 +165,8 @@ impl InstanceLock {
     }
 
     fn announce_removal(&self) -> Result<(), LockError> {
-        let text = format!("{MARK}\npid {}\n{REMOVAL}\n", std::process::id());
-        // Readers see only its first three lines.
+        let text = format!("{}{REMOVAL}\n", head());
+        // Readers see only its first four lines.
         self.file.write_all_at(text.as_bytes(), 0).map_err(|source| LockError {
             operation: "write",
             path: self.location.path.clone(),
@@ -217,7 +220,7 @@ pub(crate) fn removals(state_dir: &Path) -> Vec<File> {
     files
         .filter_map(|mut file| {
             let text = read_marked(&mut file)?;
-            let is_removal = text.lines().nth(2) == Some(REMOVAL);
+            let is_removal = text.lines().skip(2).take(2).any(|line| line == REMOVAL);
             (is_removal && matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))).then_some(file)
         })
         .collect()
@@ -240,20 +243,32 @@ fn remove_dead_files(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
         match path.extension().and_then(OsStr::to_str) {
-            Some("lock") => drop(remove_dead_file(&path)),
+            // Without its file, an instance with another view would count as alive for ever.
+            Some("lock") if is_seen_here(&path) || is_older(&path, ELSEWHERE) => {
+                let _ = remove_dead_file(&path);
+            }
             Some(FRESH) => remove_unborn_file(&path),
             _ => {}
         }
     }
 }
 
+/// Whether the process of `lock` has, or had, this process's view of the file system.
+fn is_seen_here(lock: &Path) -> bool {
+    let text = open(lock).ok().and_then(|mut file| read_marked(&mut file));
+    text.is_some_and(|text| text.lines().nth(2) == Some(&view_line()))
+}
+
+fn is_older(lock: &Path, age: Duration) -> bool {
+    let since = open(lock).and_then(|file| file.metadata()?.modified());
+    since.is_ok_and(|since| since.elapsed().is_ok_and(|elapsed| elapsed > age))
+}
+
 /// Removes the file of an instance that died before it had its lock: it may be empty, so only its
 /// age shows that it is not in use.
 fn remove_unborn_file(fresh: &Path) {
     let Ok(file) = open(fresh) else { return };
-    let age = file.metadata().and_then(|facts| facts.modified());
-    let is_old = age.is_ok_and(|since| since.elapsed().is_ok_and(|age| age > BIRTH));
-    if is_old && file.try_lock().is_ok() {
+    if is_older(fresh, BIRTH) && file.try_lock().is_ok() {
         let _ = fs::remove_file(fresh);
     }
 }
@@ -263,6 +278,15 @@ fn open(lock: &Path) -> io::Result<File> {
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(lock)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
+}
+
+/// The first three lines of the file of this process.
+fn head() -> String {
+    format!("{MARK}\npid {}\n{}\n", std::process::id(), view_line())
+}
+
+fn view_line() -> String {
+    format!("view {}", here())
 }
 
 fn read_marked(file: &mut File) -> Option<String> {
@@ -343,10 +367,30 @@ mod tests {
         let folder = state.path().join(FOLDER);
         fs::create_dir(&folder).unwrap();
         let left = folder.join("00.lock");
-        fs::write(&left, "sandbox instance\npid 1\n").unwrap();
+        fs::write(&left, head()).unwrap();
         assert_eq!(liveness(&seen_here(&left)), Liveness::Dead);
         let lock = InstanceLock::acquire(state.path()).unwrap();
         assert!(!left.exists() && lock.location().path.exists());
+    }
+
+    #[test]
+    fn lock_of_an_earlier_boot_stays_until_its_objects_are_removed_or_it_is_old() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join(FOLDER);
+        fs::create_dir(&folder).unwrap();
+        let [recent, old] = ["0a.lock", "0b.lock"].map(|name| {
+            let path = folder.join(name);
+            fs::write(&path, "sandbox instance\npid 1\nview another boot.4026531840\n").unwrap();
+            path
+        });
+        let long_ago = std::time::SystemTime::now() - 2 * ELSEWHERE;
+        OpenOptions::new().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+        let _lock = InstanceLock::acquire(state.path()).unwrap();
+        assert!(recent.exists() && !old.exists());
+        let location = LockLocation { path: recent.clone(), view: "another boot.4026531840".to_owned() };
+        assert_eq!(liveness(&location), Liveness::Dead);
+        assert!(remove_dead_file(&recent));
+        assert_eq!(liveness(&location), Liveness::Alive, "without the file, it is not known");
     }
 
     #[test]

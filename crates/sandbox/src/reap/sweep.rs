@@ -50,12 +50,13 @@ pub struct SweepReport {
 pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, EngineError> {
     let found = find(engine, prefix).await?;
     let mut stale = stale(found, instance::liveness);
+    let mut locks: BTreeSet<PathBuf> = BTreeSet::new();
     if !stale.is_empty() {
         // What its owner has removed meanwhile is not ours.
         let now = find(engine, prefix).await?;
         stale.retain(|stale| now.iter().any(|found| found.id == stale.id));
+        locks = released(&stale, &now);
     }
-    let locks: BTreeSet<PathBuf> = stale.iter().map(|found| found.labels.lock().path.clone()).collect();
     let (report, _) = remove(engine, stale).await;
     if report.failed.is_empty() {
         for lock in &locks {
@@ -71,6 +72,17 @@ pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, 
         );
     }
     Ok(report)
+}
+
+/// The lock files of instances of which nothing is left without `stale`: that of a run that outlives
+/// its instance shows later that this is dead.
+fn released(stale: &[Found], all: &[Found]) -> BTreeSet<PathBuf> {
+    let path = |found: &Found| found.labels.lock().path.clone();
+    let stays = |found: &&Found| {
+        found.labels.role() != Role::Egress && !stale.iter().any(|stale| stale.id == found.id)
+    };
+    let kept: BTreeSet<PathBuf> = all.iter().filter(stays).map(path).collect();
+    stale.iter().map(path).filter(|lock| !kept.contains(lock)).collect()
 }
 
 /// Removes all objects of the instance `id`, except the egress network, which others may use.
@@ -273,7 +285,10 @@ mod tests {
                 object(ObjectKind::Container, Role::Proxy, "proxy", &lock),
                 Found { labels: Labels::new("sandbox", &lock, "another context"), ..other },
             ];
-            assert_eq!(names(&stale(all, |_| Liveness::Dead)), expected, "{of_run}");
+            let dead = stale(all.clone(), |_| Liveness::Dead);
+            assert_eq!(names(&dead), expected, "{of_run}");
+            let is_released = released(&dead, &all).contains(&lock.location().path);
+            assert_eq!(is_released, dead.len() == all.len(), "{of_run}: the lock file stays with the run");
         }
     }
 

@@ -91,6 +91,17 @@ impl Project {
         self.set_up(command)
     }
 
+    /// The command in a mount namespace of its own, as in another job of a cluster, or after a reboot.
+    pub(crate) fn elsewhere(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "--propagation=unchanged"])
+            .arg(&self.sandbox)
+            .arg("--trust")
+            .args(arguments);
+        self.set_up(command)
+    }
+
     fn set_up(&self, mut command: Command) -> Command {
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_telemetry(name)) {
             command.env_remove(name);
@@ -188,7 +199,7 @@ pub(crate) fn wait_for_removals(state: &Path) {
     for path in locks.map(|lock| lock.expect("an entry").path()) {
         // The file goes when the removal ends.
         let text = fs::read_to_string(&path).unwrap_or_default();
-        if text.lines().nth(2) == Some("removal")
+        if text.lines().nth(3) == Some("removal")
             && let Ok(lock) = File::open(&path)
         {
             lock.lock_shared().expect("the lock");

@@ -1,7 +1,7 @@
 //! `run`: streams, exit codes, limits, signals.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
@@ -248,4 +248,24 @@ async fn task_cannot_write_the_allowlist_of_its_next_run() {
     let read = |name: &str| fs::read_to_string(project.path().join(name)).unwrap_or_default();
     assert_eq!(read("beside"), "control\n", "the control: the rest of the work tree is writable");
     assert!(!read(".sandbox/network-allowlist.yaml").contains('*'));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_that_was_killed_in_another_mount_namespace_is_removed_by_the_next_one() {
+    let prefix = "e2e-elsewhere";
+    let project = Project::with_prefix(prefix);
+    let mut killed = project
+        .elsewhere(&["run", "--", "bash", "-c", "echo ready; sleep 600"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the sandbox command");
+    let mut line = String::new();
+    BufReader::new(killed.stdout.take().expect("a pipe")).read_line(&mut line).expect("output");
+    assert_eq!(line, "ready\n");
+    let left = engine::containers(prefix).await;
+    killed.kill().expect("our own child");
+    killed.wait().expect("our own child");
+    assert!(!left.is_empty(), "the control: there is something to remove");
+    assert_eq!(project.run("true").code, Some(0));
+    assert_nothing_left(prefix).await;
 }
