@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use claude_output::{ApiError, StreamEvent, extract_api_error, extract_result_summary};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 mod error_report;
 mod summary;
@@ -19,7 +19,7 @@ use error_report::ErrorReport;
 /// The outcome of an execution: the one value that a caller matches on.
 ///
 #[doc = include_str!("../outcomes.md")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::rules::Rule;
 use super::templates::Templates;
 
-/// An agent that a task runs: Claude Code by default.
+/// An agent that a task runs: Claude Code by default. It serializes as its name.
 ///
 /// ```
 /// use sandbox_agents::Agent;
@@ -21,7 +21,8 @@ use super::templates::Templates;
 /// assert!("vim".parse::<Agent>().is_err());
 /// # Ok::<(), sandbox_agents::UnknownAgent>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Agent(Arc<Profile>);
 
 /// There is no agent with this name.
@@ -210,6 +211,21 @@ impl FromStr for Agent {
     fn from_str(name: &str) -> Result<Self, UnknownAgent> {
         let profile = file(name).and_then(|file| located_yaml::read(name, file).ok());
         profile.map(|profile| Self(Arc::new(profile))).ok_or_else(|| UnknownAgent { name: name.to_owned() })
+    }
+}
+
+impl TryFrom<String> for Agent {
+    type Error = UnknownAgent;
+
+    fn try_from(name: String) -> Result<Self, UnknownAgent> {
+        name.parse()
+    }
+}
+
+impl From<Agent> for String {
+    /// Its [name](Agent::name).
+    fn from(agent: Agent) -> Self {
+        agent.name().to_owned()
     }
 }
 

@@ -166,7 +166,7 @@ mod tests {
     use crate::archive::{self, END, blob};
     use crate::listing::Entry;
     use crate::path::TreePath;
-    use crate::settings::{Limits, SessionToken, SigningKey, Variable, VariableName};
+    use crate::settings::{AgentTask, Limits, SessionToken, SigningKey, Stall, Task, Variable, VariableName};
 
     fn name(text: &str) -> VariableName {
         text.to_owned().try_into().unwrap()
@@ -195,7 +195,7 @@ mod tests {
             allow_foreign_credentials: false,
         };
         Settings {
-            command: vec!["make".to_owned(), "é\n".to_owned()],
+            task: Task::Command(vec!["make".to_owned(), "é\n".to_owned()]),
             working_dir: "/workspace".to_owned(),
             image: "localhost/x:1".to_owned(),
             variables: [
@@ -236,7 +236,11 @@ mod tests {
     }
 
     fn manifest(contents: &[&str]) -> String {
-        let (manifest, _) = Manifest::write(&settings(), &tree(contents)).unwrap();
+        written(&settings(), contents)
+    }
+
+    fn written(settings: &Settings, contents: &[&str]) -> String {
+        let (manifest, _) = Manifest::write(settings, &tree(contents)).unwrap();
         String::from_utf8(manifest).unwrap()
     }
 
@@ -248,7 +252,7 @@ mod tests {
         let bundle = Bundle::read(&packed(text.as_bytes(), &CONTENTS)[..]).unwrap();
         assert_eq!(bundle.digest, Digest::of(text.as_bytes()));
         assert_eq!((&bundle.manifest.settings, &bundle.tree), (&settings(), &tree(&CONTENTS)));
-        assert!(text.starts_with(r#"{"version":1,"settings":{"command":["make","é\n"],"#), "{text}");
+        assert!(text.starts_with(r#"{"version":1,"settings":{"task":{"command":["make","é\n"]},"#), "{text}");
     }
 
     #[test]
@@ -278,6 +282,42 @@ mod tests {
             assert!(error.contains(reason), "{to}: {error}");
         }
         assert!(Bundle::read(&packed(text.as_bytes(), &CONTENTS)[..]).is_ok(), "the control");
+    }
+
+    #[test]
+    fn agent_is_one_that_is_known_and_has_a_prompt() {
+        let agent = AgentTask {
+            agent: "codex".parse().unwrap(),
+            prompt: "do".to_owned(),
+            model: Some("small".to_owned()),
+            max_turns: 3.try_into().ok(),
+            max_budget_microdollars: 2_500_000.try_into().ok(),
+            stall: Some(Stall { after: 900.try_into().unwrap(), stop: true }),
+            briefing: true,
+            arguments: vec!["-v".to_owned()],
+        };
+        let settings = Settings { task: Task::Agent(agent), ..settings() };
+        let text = written(&settings, &CONTENTS);
+        let read = |text: &str| Bundle::read(&packed(text.as_bytes(), &CONTENTS)[..]);
+        assert_eq!(read(&text).unwrap().manifest.settings, settings, "the control");
+        for (from, to, reason) in [
+            (r#""codex""#, r#""vim""#, "is not the expected JSON"),
+            (r#""prompt":"do""#, r#""prompt":" \n""#, "has no prompt"),
+            (r#""prompt":"do""#, r#""prompt":"\u0000""#, "zero byte"),
+            (r#""small""#, r#""\u0000""#, "zero byte"),
+            (r#""small""#, &format!("{:?}", "x".repeat(1_001)), "too long a name"),
+            (r#"["-v"]"#, r#"["\u0000"]"#, "zero byte"),
+            (r#""max_turns":3"#, r#""max_turns":0"#, "is not the expected JSON"),
+            (
+                r#""max_budget_microdollars":2500000"#,
+                r#""max_budget_microdollars":2.5"#,
+                "is not the expected JSON",
+            ),
+        ] {
+            assert!(text.contains(from), "{from}: {text}");
+            let error = read(&text.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(reason), "{to}: {error}");
+        }
     }
 
     #[test]

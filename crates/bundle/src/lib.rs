@@ -22,6 +22,8 @@ pub use error::{InvalidBundle, PackError};
 pub use listing::{Entry, Listing};
 pub use path::{LinkTarget, TreePath};
 pub use receipt::{Receipt, ReceiptKey, ReceiptPublicKey, RequestedHost};
-pub use record::{Content, Ended, Measured, Omitted, Outcome, RunResult};
-pub use settings::{Limits, SessionToken, Settings, SigningKey, Variable, VariableName};
+pub use record::{AgentEnd, AgentSummary, Content, Ended, Measured, Omitted, Outcome, RunResult};
+pub use settings::{
+    AgentTask, Limits, SessionToken, Settings, SigningKey, Stall, Task, Variable, VariableName,
+};
 pub use snapshot::Snapshot;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::canonical;
 use crate::digest::Digest;
 use crate::error::InvalidBundle;
-use crate::record::{Ended, RunResult};
+use crate::record::{AgentSummary, Ended, RunResult};
 
 /// The name of the file.
 const NAME: &str = "receipt.json";
@@ -40,10 +40,12 @@ pub struct Receipt {
     pub image: String,
     /// The digest of `changes.tar`.
     pub changes: Digest,
-    /// What ended the command.
+    /// What ended the run.
     pub ended: Ended,
     /// Its exit code.
     pub exit_code: u8,
+    /// The outcome of an agent and what it used; `None` for a command.
+    pub agent: Option<AgentSummary>,
     /// Milliseconds that it took.
     pub duration_ms: u64,
     /// The first 1,000 hosts that it requested: those with a permitted request, then the others, each by
@@ -53,7 +55,7 @@ pub struct Receipt {
     pub hosts_more: u64,
 }
 
-/// A host that a command requested.
+/// A host that a run requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestedHost {
@@ -167,6 +169,7 @@ impl Receipt {
             == (outcome.bundle, outcome.changes.sha256, outcome.exit_code)
             && (self.ended, self.duration_ms) == (outcome.ended, measured.duration_ms)
             && self.image == measured.image
+            && self.agent == outcome.agent.as_ref().map(|agent| agent.summary)
     }
 }
 
@@ -235,10 +238,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::{Content, Measured, Outcome};
+    use crate::record::{AgentEnd, Content, Measured, Outcome};
 
     fn key() -> ReceiptKey {
         ReceiptKey::new(&[7; 32])
+    }
+
+    fn agent() -> AgentSummary {
+        AgentSummary { outcome: sandbox_agents::Outcome::RateLimited, turns: 3, microdollars: 120_000 }
     }
 
     fn result(exit_code: u8) -> RunResult {
@@ -247,6 +254,7 @@ mod tests {
             bundle: Digest::of(b"bundle"),
             ended: Ended::Exited,
             exit_code,
+            agent: Some(AgentEnd { summary: agent(), report: content("{}"), session: content("") }),
             changes: content("changes"),
             omitted: Vec::new(),
             omitted_more: 0,
@@ -269,6 +277,7 @@ mod tests {
             changes: Digest::of(b"changes"),
             ended: Ended::Exited,
             exit_code: 0,
+            agent: Some(agent()),
             duration_ms: 5,
             hosts: vec![RequestedHost { host: "a.example".to_owned(), permitted: 2, refused: 1 }],
             hosts_more: 0,
@@ -287,8 +296,10 @@ mod tests {
         assert_eq!(verify(&text, &result(0), &[other, key()]), Ok(receipt()));
         assert!(verify(&text, &result(1), &[key()]).unwrap_err().contains("is about another result"));
         assert!(verify(&text, &result(0), &[ReceiptKey::new(&[8; 32])]).unwrap_err().contains("another key"));
-        let contradicting = Receipt { exit_code: 3, ..receipt() }.sign(&result(0), &key()).unwrap();
-        assert!(verify(&contradicting, &result(0), &[key()]).unwrap_err().contains("another result"));
+        for contradicting in [Receipt { exit_code: 3, ..receipt() }, Receipt { agent: None, ..receipt() }] {
+            let text = contradicting.sign(&result(0), &key()).unwrap();
+            assert!(verify(&text, &result(0), &[key()]).unwrap_err().contains("another result"));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use sandbox_agents::Outcome as AgentOutcome;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical;
@@ -32,10 +33,12 @@ pub struct RunResult {
 pub struct Outcome {
     /// The digest of the bundle.
     pub bundle: Digest,
-    /// What ended the command.
+    /// What ended the run.
     pub ended: Ended,
-    /// The exit code of `sandbox run`: the command's own, or 124.
+    /// The exit code of `sandbox run`: the command's own, or 124; for an agent, that of `sandbox agent`.
     pub exit_code: u8,
+    /// The end of an agent; `None` for a command.
+    pub agent: Option<AgentEnd>,
     /// The file `changes.tar`.
     pub changes: Content,
     /// The first 1,000 changes that it lacks, by path.
@@ -50,11 +53,35 @@ pub struct Outcome {
     pub cut: u64,
 }
 
-/// What ended a command.
+/// How an agent ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentEnd {
+    /// The outcome, and what it used.
+    pub summary: AgentSummary,
+    /// The file `agent.json`: the document of `sandbox agent --output json`.
+    pub report: Content,
+    /// The file `context.json`: the session.
+    pub session: Content,
+}
+
+/// The outcome of an agent, and what it used, as its container reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSummary {
+    /// The outcome.
+    pub outcome: AgentOutcome,
+    /// Turns of the conversation.
+    pub turns: u64,
+    /// The cost at list prices, in millionths of a US dollar.
+    pub microdollars: u64,
+}
+
+/// What ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// Its own end.
+    /// Its own end; the outcome of an agent may name another cause.
     Exited,
     /// The time limit.
     TimedOut,
@@ -172,6 +199,7 @@ mod tests {
             bundle: Digest::of(b"bundle"),
             ended: Ended::Exited,
             exit_code,
+            agent: None,
             changes: content("changes"),
             omitted: vec![Omitted { path: "pipe".to_owned(), reason: "it is a pipe".to_owned() }],
             omitted_more: 0,

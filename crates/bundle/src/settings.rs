@@ -1,19 +1,24 @@
 //! The settings of a bundle: everything that a run needs besides its files, image and secrets.
 
 use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Component, Path};
 
 use allowlist::{Allowlist, HostPattern};
+use sandbox_agents::Agent;
 use sandbox_credentials::Injection;
 use serde::{Deserialize, Serialize};
 
-/// A command and its settings. They have neither the value of a secret nor the place where one is
-/// kept. The default is not complete: it has no command.
+/// Bytes of the name of a model.
+const LONGEST_MODEL: usize = 1_000;
+
+/// What is run, and its settings. They have neither the value of a secret nor the place where one is
+/// kept. The default is not complete: its command is empty.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The program and its arguments.
-    pub command: Vec<String>,
+    /// What is run.
+    pub task: Task,
     /// The working directory in the container.
     pub working_dir: String,
     /// The image's name, which an engine must know.
@@ -26,6 +31,48 @@ pub struct Settings {
     pub limits: Limits,
     /// The network policy, with outer ones.
     pub policy: Allowlist,
+}
+
+/// What a bundle runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// A program and its arguments.
+    Command(Vec<String>),
+    /// An agent, in a new session.
+    Agent(AgentTask),
+}
+
+/// An agent and its prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentTask {
+    /// The agent.
+    pub agent: Agent,
+    /// The prompt, which is not blank.
+    pub prompt: String,
+    /// The agent's name of the model; `None` means its default.
+    pub model: Option<String>,
+    /// The maximum number of turns.
+    pub max_turns: Option<NonZeroU32>,
+    /// The maximum cost at list prices, in millionths of a US dollar.
+    pub max_budget_microdollars: Option<NonZeroU64>,
+    /// The time for which it may report nothing; `None` means any.
+    pub stall: Option<Stall>,
+    /// Whether it is told about the limits of the sandbox.
+    pub briefing: bool,
+    /// Further arguments.
+    pub arguments: Vec<String>,
+}
+
+/// What happens when an agent reports nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stall {
+    /// Seconds without a report.
+    pub after: NonZeroU64,
+    /// Whether it is stopped then; otherwise there is a warning.
+    pub stop: bool,
 }
 
 /// The name of a variable: not empty, without `=`.
@@ -94,12 +141,12 @@ pub struct Limits {
 impl Settings {
     /// The problem of settings that no run could have.
     pub(crate) fn problem(&self) -> Option<&'static str> {
-        let Self { command, working_dir, image, variables, signing, limits, .. } = self;
+        let Self { task, working_dir, image, variables, signing, limits, .. } = self;
         let values = variables.values().filter_map(|variable| match variable {
             Variable::Value(value) | Variable::IfSet(Some(value)) => Some(value),
             Variable::Required(_) | Variable::IfSet(None) | Variable::Masked(_) => None,
         });
-        let mut texts = command.iter().chain([working_dir, image]).chain(values);
+        let mut texts = task.texts().chain([working_dir, image]).chain(values);
         let has_scope = |variable: &Variable| match variable {
             Variable::Masked(injection) => !injection.scopes.is_empty() && !injection.headers.is_empty(),
             Variable::Value(_) | Variable::Required(_) | Variable::IfSet(_) => true,
@@ -107,8 +154,18 @@ impl Settings {
         let pids = limits.pids.map(u64::from);
         let mut limits = [limits.timeout, limits.memory, limits.nano_cpus, pids, limits.disk].into_iter();
         let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
-        if command.first().is_none_or(String::is_empty) {
+        if let Task::Command(command) = task
+            && command.first().is_none_or(String::is_empty)
+        {
             Some("has no command")
+        } else if let Task::Agent(agent) = task
+            && agent.prompt.trim().is_empty()
+        {
+            Some("has no prompt")
+        } else if let Task::Agent(AgentTask { model: Some(model), .. }) = task
+            && model.len() > LONGEST_MODEL
+        {
+            Some("has a model with too long a name")
         } else if image.is_empty() {
             Some("names no image")
         } else if !working_dir.starts_with('/') || !Path::new(working_dir).components().all(is_plain) {
@@ -122,6 +179,24 @@ impl Settings {
         } else {
             None
         }
+    }
+}
+
+impl Task {
+    /// Its texts, which have no zero byte.
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        let (words, agent) = match self {
+            Self::Command(command) => (command, None),
+            Self::Agent(agent) => (&agent.arguments, Some(agent)),
+        };
+        let agent = agent.into_iter().flat_map(|agent| [Some(&agent.prompt), agent.model.as_ref()]);
+        words.iter().chain(agent.flatten())
+    }
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Self::Command(Vec::new())
     }
 }
 

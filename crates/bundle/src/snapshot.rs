@@ -130,12 +130,12 @@ mod tests {
     use std::{fs, io};
 
     use super::*;
-    use crate::Bundle;
     use crate::entry::HOLES;
+    use crate::{Bundle, Task};
 
     fn settings() -> Settings {
         let [image, working_dir] = ["x", "/workspace"].map(str::to_owned);
-        Settings { command: vec!["make".to_owned()], image, working_dir, ..Settings::default() }
+        Settings { task: Task::Command(vec!["make".to_owned()]), image, working_dir, ..Settings::default() }
     }
 
     fn tree(folder: &Path) -> Tree {

@@ -18,8 +18,8 @@ use sandbox::workspace::{
     Change, ChangeKind, EntryKind, Protection, Withheld, WorkspaceCopy, WorkspaceError,
 };
 use sandbox_bundle::{
-    Content, Digest, Ended, LinkTarget, Measured, Omitted, Outcome, Receipt, ReceiptKey, RequestedHost,
-    RunResult, Snapshot, TreePath,
+    AgentEnd, AgentSummary, Content, Digest, Ended, LinkTarget, Measured, Omitted, Outcome, Receipt,
+    ReceiptKey, RequestedHost, RunResult, Snapshot, TreePath,
 };
 use sandbox_files::tree::Tree;
 
@@ -33,7 +33,10 @@ const STDOUT: &str = "stdout";
 const STDERR: &str = "stderr";
 const NETWORK: &str = "network.jsonl";
 pub(crate) const RECEIPT: &str = "receipt.json";
-const FILES: [&str; 6] = [RECORD, CHANGES, STDOUT, STDERR, NETWORK, RECEIPT];
+/// Those of an agent.
+const AGENT: &str = "agent.json";
+const CONTEXT: &str = "context.json";
+const FILES: [&str; 8] = [RECORD, CHANGES, STDOUT, STDERR, NETWORK, RECEIPT, AGENT, CONTEXT];
 /// Changes that a result names although it lacks them.
 const MOST_OMITTED: usize = 1_000;
 /// Hosts that a receipt names.
@@ -47,7 +50,7 @@ pub(crate) struct ResultFolder {
     shown: String,
 }
 
-/// A run whose command ended.
+/// A run whose command or agent ended.
 #[derive(Debug)]
 pub(crate) struct EndedRun {
     /// The digest of its bundle, and that of the listing of the files.
@@ -59,6 +62,18 @@ pub(crate) struct EndedRun {
     pub(crate) key: ReceiptKey,
     /// The exit code of the command line.
     pub(crate) exit_code: u8,
+    pub(crate) process: EndedProcess,
+    /// The tag of its image.
+    pub(crate) image: String,
+    /// Its changes.
+    pub(crate) copy: WorkspaceCopy,
+    /// The folder of the network log, which need not exist.
+    pub(crate) log: PathBuf,
+}
+
+/// A command or an agent that ended.
+#[derive(Debug)]
+pub(crate) struct EndedProcess {
     pub(crate) ended: Ended,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -66,12 +81,17 @@ pub(crate) struct EndedRun {
     pub(crate) cut: u64,
     pub(crate) duration: Duration,
     pub(crate) oom_killed: bool,
-    /// The tag of its image.
-    pub(crate) image: String,
-    /// The command's changes.
-    pub(crate) copy: WorkspaceCopy,
-    /// The folder of the network log, which need not exist.
-    pub(crate) log: PathBuf,
+    pub(crate) agent: Option<EndedAgent>,
+}
+
+/// What there is only of an agent.
+#[derive(Debug)]
+pub(crate) struct EndedAgent {
+    pub(crate) summary: AgentSummary,
+    /// The document of `--output json`.
+    pub(crate) report: String,
+    /// The folder of its session.
+    pub(crate) session: PathBuf,
 }
 
 /// The requests of a run.
@@ -161,34 +181,22 @@ impl ResultFolder {
 }
 
 /// The files of a result besides its record, with the content that they had.
-pub(crate) fn files(record: &RunResult) -> [(&'static str, Content); 4] {
+pub(crate) fn files(record: &RunResult) -> impl Iterator<Item = (&'static str, Content)> {
     let RunResult { outcome, measured, .. } = record;
-    [
+    let files = [
         (CHANGES, outcome.changes),
         (STDOUT, outcome.stdout),
         (STDERR, outcome.stderr),
         (NETWORK, measured.network),
-    ]
+    ];
+    let agent = outcome.agent.iter().flat_map(|agent| [(AGENT, agent.report), (CONTEXT, agent.session)]);
+    files.into_iter().chain(agent)
 }
 
 /// Writes the files of the result of `run` to `folder`.
 fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
-    let EndedRun {
-        tree: listing,
-        policy,
-        key,
-        bundle,
-        exit_code,
-        ended,
-        stdout,
-        stderr,
-        cut,
-        duration,
-        oom_killed,
-        image,
-        copy,
-        log,
-    } = run;
+    let EndedRun { tree: listing, policy, key, bundle, exit_code, process, image, copy, log } = run;
+    let EndedProcess { ended, stdout, stderr, cut, duration, oom_killed, agent } = process;
     let tree = copy.changed_tree()?;
     let Exported { present, removed, omitted, omitted_more } = exported(copy, &tree)?;
     let changes = new_file(folder, CHANGES, |file| {
@@ -201,10 +209,18 @@ fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
     })?;
+    let agent = agent.as_ref().map(|EndedAgent { summary, report, session }| {
+        let report = new_file(folder, AGENT, |file| Ok(writeln!(file, "{report}")?))?;
+        let session = new_file(folder, CONTEXT, |file| {
+            Ok(io::copy(&mut File::open(session.join(CONTEXT))?, file).map(drop)?)
+        })?;
+        anyhow::Ok(AgentEnd { summary: *summary, report, session })
+    });
     let outcome = Outcome {
         bundle: *bundle,
         ended: *ended,
         exit_code: *exit_code,
+        agent: agent.transpose()?,
         changes,
         omitted,
         omitted_more,
@@ -233,6 +249,7 @@ fn filled(folder: &OwnedFd, run: &EndedRun) -> anyhow::Result<RunResult> {
         changes: record.outcome.changes.sha256,
         ended: *ended,
         exit_code: *exit_code,
+        agent: record.outcome.agent.as_ref().map(|agent| agent.summary),
         duration_ms: record.measured.duration_ms,
         hosts,
         hosts_more,
@@ -408,12 +425,15 @@ mod tests {
             policy: Digest::of(b"policy"),
             key: ReceiptKey::new(&[7; 32]),
             exit_code: 3,
-            ended: Ended::Exited,
-            stdout: b"out".to_vec(),
-            stderr: b"err".to_vec(),
-            cut: 0,
-            duration: Duration::from_millis(1500),
-            oom_killed: false,
+            process: EndedProcess {
+                ended: Ended::Exited,
+                stdout: b"out".to_vec(),
+                stderr: b"err".to_vec(),
+                cut: 0,
+                duration: Duration::from_millis(1500),
+                oom_killed: false,
+                agent: None,
+            },
             image: "x".to_owned(),
             copy,
             log,
@@ -449,11 +469,12 @@ mod tests {
                 ("repository/.git", "it is a git repository"),
             ]
         );
-        let mut other = EndedRun { duration: Duration::ZERO, log: "/no/log".into(), ..run };
+        let mut other = EndedRun { log: "/no/log".into(), ..run };
+        other.process.duration = Duration::ZERO;
         assert_eq!(write("later", &other).0.digest, record.digest, "times and the log do not count");
-        other.stdout = b"Out".to_vec();
+        other.process.stdout = b"Out".to_vec();
         assert_ne!(write("other", &other).0.digest, record.digest);
-        other.stdout = b"out".to_vec();
+        other.process.stdout = b"out".to_vec();
         fs::write(folder.path().join("copy/upper/added"), "other").unwrap();
         assert_ne!(write("third", &other).0.digest, record.digest);
     }

@@ -10,9 +10,10 @@ use crate::interrupt::Interrupt;
 /// |---|---|
 /// | the command's own | `run`, `exec`: the command ended by itself; `attach`, `wait`, `agent --each`: the code of the run |
 /// | 0 | done |
-/// | 1 | `agent`: an outcome other than success; `allowlist check`: a request is blocked; `allowlist lint`: there are warnings; `allowlist allow`: `deny` still forbids it, in whole or in part; `allowlist simulate`: a verdict changes; `allowlist diff`: the policies differ; `doctor`: a check fails; `verify`: a guarantee does not hold |
+/// | 1 | `agent`: any outcome but success, a busy or an unavailable API; `allowlist check`: a request is blocked; `allowlist lint`: there are warnings; `allowlist allow`: `deny` still forbids it, in whole or in part; `allowlist simulate`: a verdict changes; `allowlist diff`: the policies differ; `doctor`: a check fails; `verify`: a guarantee does not hold |
 /// | 2 | wrong usage; `allowlist check`: an invalid line |
 /// | 3 | `allowlist diff`: no difference was found, but some rules are not decided |
+/// | 75 | `agent`, `run --bundle`: the API was busy or unavailable; try again later |
 /// | 124 | the time limit ended it |
 /// | 125 | the sandbox, its configuration or its engine failed |
 /// | 126 | the program in the image cannot be executed |
@@ -27,6 +28,8 @@ pub(crate) enum ExitStatus {
     Negative,
     /// The command line, or a line of input, is invalid.
     Usage,
+    /// The agent's API asked to slow down, or was unavailable.
+    TryLater,
     /// The time limit ended the command.
     Timeout,
     /// The sandbox, its configuration or its engine failed.
@@ -50,6 +53,7 @@ impl ExitStatus {
             Self::Success => 0,
             Self::Negative => 1,
             Self::Usage => 2,
+            Self::TryLater => 75,
             Self::Timeout => 124,
             Self::Infrastructure => 125,
             Self::NotExecutable => 126,
@@ -82,6 +86,7 @@ mod tests {
             (ExitStatus::Success, 0),
             (ExitStatus::Negative, 1),
             (ExitStatus::Usage, 2),
+            (ExitStatus::TryLater, 75),
             (ExitStatus::Timeout, 124),
             (ExitStatus::Infrastructure, 125),
             (ExitStatus::NotExecutable, 126),

@@ -28,13 +28,18 @@ impl SessionFolder {
     /// The project's first folder of this agent, unless one was named; a named folder belongs to no
     /// project, so that it can be moved.
     pub(crate) fn new(named: Option<PathBuf>, project: &Project, agent: &Agent) -> Self {
-        let agent = agent.clone();
         if let Some(base) = named {
-            return Self { base, context: "agent".to_owned(), agent, number: None };
+            return Self::named(base, agent);
         }
+        let agent = agent.clone();
         let context = project.key.clone();
         let name = if agent.is_claude() { context.clone() } else { format!("{context}.{}", agent.name()) };
         Self { base: project.places.session(&name), context, agent, number: Some(1) }
+    }
+
+    /// The folder `base`.
+    pub(crate) fn named(base: PathBuf, agent: &Agent) -> Self {
+        Self { base, context: "agent".to_owned(), agent: agent.clone(), number: None }
     }
 
     /// The folder itself.

@@ -1,14 +1,16 @@
 //! Bundles: packed in a project, run as on another host, and their results.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
 use e2e_tests::world::World;
-use sandbox_bundle::{Content, Digest, Measured, Outcome, Receipt, ReceiptKey, RequestedHost, RunResult};
+use sandbox_bundle::{
+    AgentEnd, AgentSummary, Content, Digest, Measured, Outcome, Receipt, ReceiptKey, RequestedHost, RunResult,
+};
 use serde_json::Value;
 
 use crate::command_line::project::{Ended, Project, assert_nothing_left};
@@ -52,9 +54,13 @@ impl Host {
 
     /// Packs `script`; returns the flag that names the bundle's digest.
     fn pack(&self, more: &[&str], script: &str) -> String {
+        self.packed(&[&["create"], more, &["--", "bash", "-c", script]].concat())
+    }
+
+    fn packed(&self, what: &[&str]) -> String {
         let bundle = self.at("job.bundle").display().to_string();
-        let command = ["--", "bash", "-c", script];
-        let ended = self.project.output(&[&["bundle", "create", "-o", &bundle][..], more, &command].concat());
+        let (command, more) = what.split_first().expect("a command");
+        let ended = self.project.output(&[&["bundle", command, "-o", &bundle], more].concat());
         assert_eq!(ended.code, Some(0), "{ended:?}");
         format!("--trust=sha256:{}", ended.stdout.trim())
     }
@@ -108,6 +114,8 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 const FILES: [&str; 6] = ["changes.tar", "network.jsonl", "receipt.json", "result.json", "stderr", "stdout"];
+/// Those of an agent.
+const AGENT_FILES: [&str; 2] = ["agent.json", "context.json"];
 /// The document with a verifier of receipts in Python.
 const DOCUMENT: &str = include_str!("../../../docs/bundles.md");
 
@@ -179,6 +187,13 @@ async fn secret_is_given_by_a_variable_and_is_nowhere_in_the_result() {
     let ended = host.run(&[&digest], &[("TOKEN", SECRET)], "result");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.len() > 10, "a surrogate: {ended:?}");
+    let mut command = host.command(&[&digest, "--secrets-stdin"], "job.bundle", "other");
+    let mut running =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the sandbox command");
+    let variables = format!(r#"{{"TOKEN": "{SECRET}"}}"#);
+    running.stdin.take().expect("a pipe").write_all(variables.as_bytes()).expect("a reader");
+    assert_eq!(running.wait().expect("its end").code(), Some(0));
+    assert!(host.at("other").exists());
     for name in FILES {
         let bytes = fs::read(host.at("result").join(name)).expect("a file");
         assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()), "{name}");
@@ -294,10 +309,21 @@ fn receipt(project: &Project, number: usize, key: &ReceiptKey) -> (String, bool)
     let content = |bytes: &[u8]| Content { sha256: Digest::of(bytes), size: bytes.len() as u64 };
     let random = || Digest::of(&rand::random::<[u8; 8]>());
     let (bundle, empty) = (random(), content(b""));
+    let agent = rand::random::<bool>().then(|| AgentEnd {
+        summary: AgentSummary {
+            outcome: sandbox::Outcome::Success,
+            turns: 3,
+            microdollars: rand::random_range(0..1 << 53),
+        },
+        report: empty,
+        session: empty,
+    });
+    let summary = agent.as_ref().map(|agent| agent.summary);
     let outcome = Outcome {
         bundle,
         ended: sandbox_bundle::Ended::Exited,
         exit_code: rand::random(),
+        agent,
         changes: empty,
         omitted: Vec::new(),
         omitted_more: 0,
@@ -320,6 +346,7 @@ fn receipt(project: &Project, number: usize, key: &ReceiptKey) -> (String, bool)
         changes: empty.sha256,
         ended: record.outcome.ended,
         exit_code: record.outcome.exit_code,
+        agent: summary,
         duration_ms,
         hosts: (0..rand::random_range(0..4)).map(host).collect(),
         hosts_more: 0,
@@ -335,7 +362,7 @@ fn receipt(project: &Project, number: usize, key: &ReceiptKey) -> (String, bool)
     let folder = format!("receipts/{number:04}");
     let path = project.path().join(&folder);
     fs::create_dir_all(&path).expect("a folder");
-    for name in ["changes.tar", "stdout", "stderr", "network.jsonl"] {
+    for name in FILES.into_iter().chain(AGENT_FILES) {
         fs::write(path.join(name), "").expect("a file");
     }
     let [result, receipt] = &files;
@@ -345,6 +372,66 @@ fn receipt(project: &Project, number: usize, key: &ReceiptKey) -> (String, bool)
     let verified =
         RunResult::read(result).is_ok_and(|record| Receipt::verify(receipt, &record, &keys).is_ok());
     (folder, verified)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_of_a_bundle_has_an_outcome_and_a_session_in_its_result() {
+    const KEY: &str = "sk-ant-api03-bundle-0123456789abcdefghij";
+    let host = Host::new("e2e-bundle-agent");
+    host.project.append(
+        ".sandbox/sandbox.yaml",
+        "masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}\n\
+         env: {CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', CLAUDE_CODE_MAX_RETRIES: '1'}\n",
+    );
+    let claude = Setting::of_this_run().claude.display().to_string();
+    let run = |digest: &str, result: &str| {
+        host.run(&["--agent-bin", &claude, digest], &[("ANTHROPIC_API_KEY", KEY)], result)
+    };
+    let prompt = "scenario:tool-use\ncommand: echo by the agent > src/new";
+    let digest = host.packed(&["agent", "--max-turns", "9", prompt]);
+    let ended = host.run(&[&digest], &[("ANTHROPIC_API_KEY", KEY)], "missing");
+    ended.fails(127, "the image has no `claude`");
+    let ended = run(&digest, "result");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let files = names(&host.at("result"));
+    assert_eq!(files, [&AGENT_FILES[..1], &FILES[..1], &AGENT_FILES[1..], &FILES[1..]].concat());
+    for name in &files {
+        let bytes = fs::read(host.at("result").join(name)).expect("a file");
+        assert!(!bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()), "{name}");
+    }
+    let json = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(host.at("result").join(name)).expect("a file")).expect("JSON")
+    };
+    let (report, session) = (json("agent.json"), json("context.json"));
+    assert_eq!((&report["outcome"], &report["workspace"]), (&"success".into(), &Value::Null));
+    assert_eq!(report["session_id"], session["replies"][0]["session_id"]);
+    assert_eq!(session["replies"][0]["request_text"], prompt);
+    let record = host.record("result");
+    let summary = &record["outcome"]["agent"]["summary"];
+    assert_eq!((&summary["outcome"], &summary["turns"]), (&"success".into(), &report["turns"]));
+    let result = host.at("result").display().to_string();
+    let verified = host.project.output(&["receipt", "verify", &result]);
+    assert!(verified.code == Some(0) && verified.stdout.contains("agent      success, "), "{verified:?}");
+    let applied = host.project.output(&["apply", "--result", &result]);
+    assert_eq!(applied.stdout, "A  src/new\n", "{applied:?}");
+    fs::write(host.at("result/context.json"), "{}").expect("a file");
+    host.project.output(&["diff", "--result", &result]).fails(125, "`context.json` was changed");
+
+    let digest = host.packed(&["agent", "scenario:rate-limit"]);
+    let limited = run(&digest, "limited");
+    assert_eq!(limited.code, Some(75), "{limited:?}");
+    let outcome = &host.record("limited")["outcome"];
+    assert_eq!(
+        (&outcome["agent"]["summary"]["outcome"], &outcome["exit_code"]),
+        (&"rate_limited".into(), &75.into())
+    );
+    let limited = host.at("limited").display().to_string();
+    let diff = host.project.output(&["diff", "--result", &limited]);
+    assert!(diff.stderr.contains("the agent ended with outcome rate_limited"), "{diff:?}");
+    let digest = host.packed(&["agent", "--timeout", "3s", "scenario:hang"]);
+    assert_eq!(run(&digest, "late").code, Some(124));
+    assert_eq!(host.record("late")["outcome"]["ended"], "timed_out");
+    host.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -378,6 +465,7 @@ async fn failed_sandbox_leaves_no_result_and_a_time_limit_does() {
     assert_eq!(ended.code, Some(125), "{ended:?}");
     assert_eq!(names(host.folder.path()), ["config", "job.bundle"], "no result, and no hidden folder");
     let digest = host.pack(&["--timeout", "1s"], "echo begun > begun; sleep 60");
+    host.run(&["--agent-bin", "/bin/true", &digest], &[], "result").fails(2, "--agent-bin is for agents");
     let ended = host.run(&[&digest], &[], "result");
     assert_eq!(ended.code, Some(124), "{ended:?}");
     let record = host.record("result");

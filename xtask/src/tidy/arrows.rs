@@ -51,7 +51,7 @@ const RULES: [Rule; 29] = [
     Rule { package: "sandbox-inside", may_use: &[], never_links: PURE },
     Rule {
         package: "sandbox-bundle",
-        may_use: &["allowlist", "sandbox-credentials", "sandbox-files"],
+        may_use: &["allowlist", "sandbox-agents", "sandbox-credentials", "sandbox-files"],
         never_links: &["hyper", "rustls", "bollard"],
     },
     Rule { package: "sandbox-files", may_use: &[], never_links: &["hyper", "rustls", "bollard"] },

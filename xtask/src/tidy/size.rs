@@ -13,7 +13,7 @@ const TESTS: &str = "tests";
 const BUDGET: [(&str, usize); 26] = [
     ("crates/agents", 1_200),
     ("crates/allowlist", 7_400),
-    ("crates/bundle", 1_300),
+    ("crates/bundle", 1_360),
     ("crates/claude-output", 900),
     ("crates/credentials", 1_100),
     ("crates/files", 1_000),
@@ -31,12 +31,12 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 16_300),
-    ("crates/sandbox-cli", 22_700),
+    ("crates/sandbox-cli", 23_000),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_600),
     ("xtask", 7_750),
-    (TESTS, 75_300),
+    (TESTS, 75_600),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -1,6 +1,5 @@
 //! `agent`.
 
-use std::ffi::OsString;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use sandbox::Agent;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +23,8 @@ the output of `claude setup-token`, or write `logins: {claude: {}}` into .sandbo
 Codex reads CODEX_API_KEY, or `logins: {codex: {}}`; Gemini CLI GEMINI_API_KEY, OpenCode \
 ANTHROPIC_API_KEY or OPENAI_API_KEY.
 
+Without a prompt, a terminal shows the agent's own interface.
+
 Examples:
   sandbox agent
   sandbox agent \"fix the failing test\"
@@ -35,35 +36,18 @@ Examples:
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
-    /// Agent to run [default: `agent` of sandbox.yaml, claude]
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Agent::NAMES))]
-    pub(crate) agent: Option<String>,
     /// Resume a session (default: the most recent)
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
-    /// Model, by the agent's name for it, such as opus [default: the session's last model; sonnet
-    /// for Claude Code]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) agent_task: AgentTaskArgs,
     /// Session folder [default: a folder for this project in the state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) session_dir: Option<PathBuf>,
     /// The agent's program on the host, to mount read-only [default: with the default image the one
     /// in PATH, otherwise the image's]
-    #[arg(long, value_name = "PATH", alias = "claude-bin", value_parser = OsStringValueParser::new().try_map(program))]
+    #[arg(long, value_name = "PATH", alias = "claude-bin", value_parser = program())]
     pub(crate) agent_bin: Option<PathBuf>,
-    /// Maximum number of turns (Claude Code)
-    #[arg(long, value_name = "N")]
-    pub(crate) max_turns: Option<NonZeroU32>,
-    /// Maximum cost in US dollars, at list prices (Claude Code)
-    #[arg(long, value_name = "USD", value_parser = dollars)]
-    pub(crate) max_budget: Option<f64>,
-    /// Warn when the agent reports nothing for this long, such as 90s, 15m or 1h; off: never
-    #[arg(long, value_name = "TIME", value_parser = stall, default_value = "15m")]
-    pub(crate) stall: StallTime,
-    /// Stop the agent when it reports nothing for the time of --stall
-    #[arg(long)]
-    pub(crate) stop_on_stall: bool,
     /// Input format on stdin
     #[arg(long, value_enum, default_value_t)]
     pub(crate) input: AgentInput,
@@ -91,11 +75,34 @@ pub(crate) struct AgentArgs {
     /// Keys that detach from an agent on a terminal; '' disables them
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
     pub(crate) detach_keys: DetachKeys,
+}
+
+/// An agent and its prompt.
+#[derive(Debug, Args)]
+pub(crate) struct AgentTaskArgs {
+    /// Agent to run [default: `agent` of sandbox.yaml, claude]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Agent::NAMES))]
+    pub(crate) agent: Option<String>,
+    /// Model, by the agent's name for it, such as opus [default: that of a resumed session; sonnet for
+    /// Claude Code]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Maximum number of turns (Claude Code)
+    #[arg(long, value_name = "N")]
+    pub(crate) max_turns: Option<NonZeroU32>,
+    /// Maximum cost in US dollars, at list prices (Claude Code)
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_budget: Option<f64>,
+    /// Warn when the agent reports nothing for this long, such as 90s, 15m or 1h; off: never
+    #[arg(long, value_name = "TIME", value_parser = stall, default_value = "15m")]
+    pub(crate) stall: StallTime,
+    /// Stop the agent when it reports nothing for the time of --stall
+    #[arg(long)]
+    pub(crate) stop_on_stall: bool,
     /// Do not describe the sandbox's limits to the agent, in its system prompt or before the prompt
     #[arg(long)]
     pub(crate) no_briefing: bool,
-    /// Prompt; `-`, or no prompt if stdin is a file or pipe: read it from stdin; no prompt on a
-    /// terminal: the agent's own interface
+    /// Prompt. Read from stdin if `-`, or if omitted and stdin is not a terminal
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     /// Extra arguments for the agent; paths are paths in the container
@@ -134,9 +141,9 @@ impl AgentArgs {
     pub(crate) fn be_for(&mut self, task: EachTask) {
         self.each = None;
         self.detach = true;
-        self.prompt = Some(task.prompt);
+        self.agent_task.prompt = Some(task.prompt);
         self.task.worktree = Some(task.name);
-        self.model = task.model.or(self.model.take());
+        self.agent_task.model = task.model.or(self.agent_task.model.take());
     }
 
     /// The owner process of a run whose prompts are typed on the terminal.
@@ -146,13 +153,14 @@ impl AgentArgs {
 }
 
 /// `$(which claude)` is empty if the program is not in PATH.
-fn program(path: OsString) -> Result<PathBuf, String> {
-    if path.is_empty() {
-        return Err("the path is empty: the agent is not in PATH on the host; omit the flag to use the \
-                    image's program, or name the native executable"
-            .to_owned());
-    }
-    Ok(path.into())
+pub(super) fn program() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|path| {
+        if path.is_empty() {
+            return Err("the path is empty: the agent is not in PATH on the host; omit the flag to use the \
+                        image's program, or name the native executable");
+        }
+        Ok(PathBuf::from(path))
+    })
 }
 
 /// The time for which an agent may report nothing.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ImageArgs, OnceArgs, Output, PolicyArgs};
+use super::{AgentTaskArgs, ImageArgs, OnceArgs, Output, PolicyArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BundleCommand {
@@ -23,15 +23,42 @@ pub(crate) enum BundleCommand {
 Example:
   sandbox bundle create -o ../tests.bundle --timeout 10m -- cargo test")]
     Create(Box<CreateBundleArgs>),
+    /// Pack an agent's prompt, its policy and the files of the project into one file
+    ///
+    /// The agent gets the policy that `sandbox agent` would give it here, and its API key where the bundle
+    /// runs. It starts a new session. If the image lacks the agent, run the bundle with --agent-bin. Files
+    /// and secrets: as for `create`.
+    #[command(after_help = "\
+Example:
+  sandbox bundle agent -o ../fix.bundle --timeout 30m \"fix the failing test\"")]
+    Agent(Box<AgentBundleArgs>),
     /// List the paths that would be packed
     List,
     /// Verify every byte of a bundle, and show what it contains and what it needs
     ///
-    /// Compare the digest with the one that `sandbox bundle create` printed: another manifest is
+    /// Compare the digest with the one that `sandbox bundle` printed: another manifest is
     /// another, valid bundle.
     Show(ShowBundleArgs),
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct CreateBundleArgs {
+    #[command(flatten)]
+    pub(crate) pack: PackArgs,
+    /// Program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentBundleArgs {
+    #[command(flatten)]
+    pub(crate) agent_task: AgentTaskArgs,
+    #[command(flatten)]
+    pub(crate) pack: PackArgs,
+}
+
+/// Everything of a bundle but what is run.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("image", |arg| arg.help("Name this image, which the engine that runs the bundle must have")),
@@ -39,7 +66,7 @@ Example:
     mut_arg("max_image_age", |arg| arg.hide(true)),
     mut_arg("variables", |arg| arg.help("Set a variable; NAME alone gets its value where the bundle runs")),
 )]
-pub(crate) struct CreateBundleArgs {
+pub(crate) struct PackArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,
     #[command(flatten)]
@@ -49,9 +76,6 @@ pub(crate) struct CreateBundleArgs {
     /// Write the bundle to this file outside of the project, or replace it
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output_file: PathBuf,
-    /// Program and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -22,9 +22,9 @@ sandbox.yaml, network-allowlist.yaml, build-allowlist.yaml and container/Dockerf
 versions count; see `sandbox help trust`.
 
 Exit codes: the command's own; 1 negative result (agent: no success; doctor, verify, allowlist: a \
-problem was found); 2 usage; 124 time limit; 125 error of the sandbox, configuration or engine; \
-126 not executable; 127 not found; 128 + signal when a signal ended it; 141 output closed by its \
-reader.";
+problem was found); 2 usage; 75 agent: the API is busy or unavailable, try again later; 124 time limit; 125 error of the sandbox, \
+configuration or engine; 126 not executable; 127 not found; 128 + signal when a signal ended it; 141 \
+output closed by its reader.";
 
 /// Run an AI agent, or any command, in a container that reaches only what an allowlist permits.
 #[derive(Debug, Parser)]
@@ -115,7 +115,7 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// Pack a command, its policy and the work tree into one file, to read and to send
+    /// Pack a command or an agent's prompt, with its policy and the work tree, into one file
     #[command(subcommand)]
     Bundle(BundleCommand),
     /// Verify the receipt of a result of a bundle, or print the key of this host's receipts
@@ -348,6 +348,9 @@ mod tests {
             &["run", "--mount", "/a", "--", "ls"],
             &["bundle"],
             &["bundle", "create", "-o", "x"],
+            &["bundle", "agent", "x"],
+            &["bundle", "agent", "-o", "x", "--resume", "x"],
+            &["bundle", "agent", "-o", "x", "prompt", "another"],
             &["bundle", "create", "--", "ls"],
             &["bundle", "create", "-o", "x", "--mount", "/a:/b", "--", "ls"],
             &["exec"],

@@ -21,7 +21,7 @@ pub(crate) struct ResultArgs {
     /// Take the changes in this result of `sandbox run --bundle`; it remains as it is
     #[arg(long, value_name = "DIR", conflicts_with = "run")]
     pub(crate) result: Option<PathBuf>,
-    /// Bundle of the result [default: the file that `sandbox bundle create` wrote on this host]
+    /// Bundle of the result [default: the file that `sandbox bundle` wrote on this host]
     #[arg(long, value_name = "FILE", requires = "result")]
     pub(crate) bundle: Option<PathBuf>,
 }

@@ -22,13 +22,13 @@ mod trust;
 mod verify;
 mod watch;
 
-pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, EachTask, StallTime};
+pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, AgentTaskArgs, EachTask, StallTime};
 pub(crate) use allowlist::{
     AllowlistCommand, CheckArgs, DiffPoliciesArgs, EditArgs, LearnArgs, PackageClient, PackagesArgs,
     SimulateArgs, WhyArgs,
 };
 pub(crate) use background::{AttachArgs, BackgroundArgs, RunsArg, WaitArgs};
-pub(crate) use bundle::{BundleCommand, CreateBundleArgs, ShowBundleArgs};
+pub(crate) use bundle::{BundleCommand, PackArgs, ShowBundleArgs};
 pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output, PsArgs};
 pub(crate) use config::{ConfigCheckArgs, ConfigCommand};
 pub(crate) use copy::{ApplyArgs, CopyOfRun, DiffArgs, ResultArgs};

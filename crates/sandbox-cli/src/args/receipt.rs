@@ -13,7 +13,7 @@ pub(crate) enum ReceiptCommand {
     /// Verify the receipt of a result, and show the host's statement about the run
     ///
     /// Every file of the result must be unchanged. Compare the bundle with the digest that `sandbox
-    /// bundle create` printed. The last line is a trailer for `git commit --trailer`.
+    /// bundle` printed. The last line is a trailer for `git commit --trailer`.
     Verify(VerifyReceiptArgs),
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::agent::program;
 use super::{BackgroundArgs, TaskArgs};
 use crate::terminal::DetachKeys;
 
@@ -61,17 +62,24 @@ pub(crate) struct RunArgs {
     /// Program and its arguments
     #[arg(trailing_var_arg = true, required_unless_present = "bundle", value_name = "CMD")]
     pub(crate) command: Vec<String>,
-    /// Run the command of a bundle on the files in it, and store what it changed with --result
+    /// Run the command or the agent of a bundle on the files in it, and store what it changed with --result
     ///
     /// Everything else is the bundle's too; nothing of the current folder is read. The policies of this
     /// host, and the limits, the engine and `upstream` in your own sandbox.yaml count as well. A bundle
     /// that takes variables of this host runs only with --trust=sha256:DIGEST: `sandbox bundle show`
-    /// lists them. The command gets no input.
+    /// lists them. It gets no input.
     #[arg(long, value_name = "FILE", requires = "result", conflicts_with_all = NOT_OF_BUNDLES)]
     pub(crate) bundle: Option<PathBuf>,
-    /// With --bundle: create this folder with the result, once the command has ended
+    /// With --bundle: create this folder with the result, once the run has ended
     #[arg(long, value_name = "DIR", requires = "bundle", conflicts_with = "command")]
     pub(crate) result: Option<PathBuf>,
+    /// With --bundle: the agent's program on this host, to mount read-only [default: the image's]
+    #[arg(long, value_name = "PATH", requires = "bundle", conflicts_with = "command", value_parser = program())]
+    pub(crate) agent_bin: Option<PathBuf>,
+    /// With --bundle: take its variables from stdin, a JSON object such as {"NAME": "VALUE"}, and not
+    /// from the environment
+    #[arg(long, requires = "bundle", conflicts_with = "command")]
+    pub(crate) secrets_stdin: bool,
 }
 
 #[derive(Debug, Args)]
@@ -95,6 +103,8 @@ impl ShellArgs {
             command: ["sh", "-c", script].map(str::to_owned).to_vec(),
             bundle: None,
             result: None,
+            agent_bin: None,
+            secrets_stdin: false,
         }
     }
 }
@@ -110,7 +120,7 @@ mod tests {
     fn no_flag_of_run_is_ignored_with_a_bundle() {
         let cli = Cli::command();
         let run = cli.find_subcommand("run").unwrap();
-        let of_bundles = ["bundle", "result", "log", "help", "version"];
+        let of_bundles = ["bundle", "result", "agent_bin", "secrets_stdin", "log", "help", "version"];
         for arg in run.get_arguments().filter(|arg| !arg.is_global_set()) {
             let id = arg.get_id().as_str();
             assert!(NOT_OF_BUNDLES.contains(&id) || of_bundles.contains(&id), "{id}");
@@ -124,8 +134,14 @@ mod tests {
         assert!(parse(&bundle).is_ok() && parse(&["--", "make"]).is_ok(), "the control");
         let digest = format!("--trust=sha256:{}", "0".repeat(64));
         assert!(parse(&[&bundle[..], &[digest.as_str()]].concat()).is_ok());
-        for incomplete in [&["--bundle", "b"][..], &["--result", "r"], &["--result", "r", "--", "make"], &[]]
-        {
+        for incomplete in [
+            &["--bundle", "b"][..],
+            &["--result", "r"],
+            &["--result", "r", "--", "make"],
+            &["--agent-bin", "/x", "--", "make"],
+            &["--secrets-stdin", "--", "make"],
+            &[],
+        ] {
             assert!(parse(incomplete).is_err(), "{incomplete:?}");
         }
         for flags in [

@@ -3,13 +3,13 @@
 use std::io::{self, IsTerminal as _};
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use claude_output::{EventKind, StreamEvent};
 use futures_util::StreamExt as _;
 use futures_util::future::OptionFuture;
-use sandbox::host_path::Found;
+use sandbox::host_path::Resolver;
 use sandbox::session::SessionError;
 use sandbox::{
     Agent, ContainerEnv, ContainerError, ExecutionResult, OnStall, Prompt, SandboxError, Task, TaskSpec,
@@ -36,13 +36,16 @@ use crate::tamper_report;
 use super::each;
 use super::transcript::{self, Streamed};
 
+mod bundled;
 mod input;
 mod report;
 mod status_line;
 mod typed;
 
+pub(super) use bundled::{packed, summary};
 use input::Messages;
-use report::{json, no_program, report};
+pub(super) use report::json;
+use report::{no_program, report};
 use status_line::{StatusLine, TICK};
 
 /// The default work tree mode of an agent.
@@ -80,16 +83,17 @@ enum Resume {
 impl AgentSettings {
     /// Reads the prompt from stdin if it is not an argument.
     pub(crate) fn new(args: AgentArgs, project: &Project, printer: Printer) -> Result<Self, Failure> {
-        let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
-        let agent = agent_of(args.agent.as_deref(), project)?;
-        let session = SessionFolder::new(session, project, &agent);
         let is_typed = is_typed(&args);
-        let (resume, prompt) = resume_and_prompt(args.resume, args.prompt);
+        let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
+        let task = args.agent_task;
+        let agent = agent_of(task.agent.as_deref(), project)?;
+        let session = SessionFolder::new(session, project, &agent);
+        let (resume, prompt) = resume_and_prompt(args.resume, task.prompt);
         let prompt = if is_typed { None } else { Some(input::prompt(prompt, args.input)?) };
         for (flag, is_given) in [
-            ("--max-turns", args.max_turns.is_some()),
-            ("--max-budget", args.max_budget.is_some()),
-            ("--stop-on-stall", args.stop_on_stall),
+            ("--max-turns", task.max_turns.is_some()),
+            ("--max-budget", task.max_budget.is_some()),
+            ("--stop-on-stall", task.stop_on_stall),
         ] {
             if is_typed && is_given {
                 return Err(Failure::usage(format!("{flag} needs a prompt")).with_hint(
@@ -97,21 +101,8 @@ impl AgentSettings {
                 ));
             }
         }
-        let agent_bin = args.agent_bin.map(|path| {
-            let found = project.resolver.find(&path);
-            let found = found.map_err(Failure::doing(format!("find `{}`", path.display())))?;
-            check_program(&found)?;
-            // The engine would mount the link itself, whose target does not exist in the container.
-            Ok::<_, Failure>(found.path().to_owned())
-        });
-        let then = if args.stop_on_stall { OnStall::Stop } else { OnStall::Report };
-        if args.stop_on_stall && matches!(args.stall, StallTime::Off) {
-            return Err(Failure::usage("--stop-on-stall needs a stall time").with_hint("omit `--stall off`"));
-        }
-        let stall = match args.stall {
-            StallTime::Off => None,
-            StallTime::After(time) => Some((time, then)),
-        };
+        let agent_bin = args.agent_bin.map(|path| program(&path, &project.resolver));
+        let stall = stall(task.stall, task.stop_on_stall)?;
         let session = match &resume {
             Resume::None => session,
             Resume::Last => session.most_recent()?,
@@ -121,14 +112,14 @@ impl AgentSettings {
             agent,
             prompt,
             resume,
-            model: args.model,
+            model: task.model,
             session,
             agent_bin: agent_bin.transpose()?,
-            max_turns: args.max_turns,
-            max_budget: args.max_budget,
+            max_turns: task.max_turns,
+            max_budget: task.max_budget,
             stall,
-            briefing: !args.no_briefing,
-            arguments: args.arguments,
+            briefing: !task.no_briefing,
+            arguments: task.arguments,
             input: args.input,
             output: args.output,
             streams: printer.streams(),
@@ -136,7 +127,9 @@ impl AgentSettings {
     }
 }
 
-fn check_program(found: &Found) -> Result<(), Failure> {
+/// The program of an agent at `path`.
+pub(super) fn program(path: &Path, resolver: &Resolver) -> Result<PathBuf, Failure> {
+    let found = resolver.find(path).map_err(Failure::doing(format!("find `{}`", path.display())))?;
     let failed = || Failure::doing(format!("read `{}`", found.path().display()));
     let facts = found.file()?.metadata().map_err(failed())?;
     if facts.mode() & 0o111 == 0 {
@@ -144,7 +137,20 @@ fn check_program(found: &Found) -> Result<(), Failure> {
         return Err(Failure::new(format!("`{path}` is not a valid program: it is not executable"))
             .with_hint(format!("if it is the agent's program, run `chmod +x {path}`")));
     }
-    Ok(())
+    // The engine would mount the link itself, whose target does not exist in the container.
+    Ok(found.path().to_owned())
+}
+
+/// The time of --stall, and what happens after it.
+fn stall(time: StallTime, stops: bool) -> Result<Option<(Duration, OnStall)>, Failure> {
+    let then = if stops { OnStall::Stop } else { OnStall::Report };
+    match time {
+        StallTime::Off if stops => {
+            Err(Failure::usage("--stop-on-stall needs a stall time").with_hint("omit `--stall off`"))
+        }
+        StallTime::Off => Ok(None),
+        StallTime::After(time) => Ok(Some((time, then))),
+    }
 }
 
 /// The agent of the flag, otherwise of `sandbox.yaml`, otherwise Claude Code.
@@ -170,7 +176,7 @@ fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume,
 /// process was started for such a run.
 pub(super) fn is_typed(args: &AgentArgs) -> bool {
     let resumed = args.resume.as_deref().unwrap_or_default();
-    let has_prompt = args.prompt.is_some() || !(resumed.is_empty() || is_session_id(resumed));
+    let has_prompt = args.agent_task.prompt.is_some() || !(resumed.is_empty() || is_session_id(resumed));
     let is_plain = args.input == AgentInput::Text
         && args.output == AgentOutput::Text
         && !args.detach
@@ -215,7 +221,7 @@ pub(crate) async fn start(
         }
         return each::each(&args, &project, printer).await;
     }
-    let agent = agent_of(args.agent.as_deref(), &project)?;
+    let agent = agent_of(args.agent_task.agent.as_deref(), &project)?;
     let project = project.for_agent(&agent, args.agent_bin.is_some(), &args.task.image, environment)?;
     let settings = project.task(&args.task, WORKSPACE, Some(&agent), global, environment, printer).await?;
     let agent_settings = AgentSettings::new(args, &project, printer)?;
@@ -262,7 +268,7 @@ async fn agent(
     let mut finished = context.close(executed).await?;
     if let (AgentOutput::Json, Some(result)) = (output, &finished.value) {
         finished.workspace.add_imported(&result.git);
-        printer.line(json(result, &finished.workspace));
+        printer.line(json(result, Some(&finished.workspace)));
     }
     if output == AgentOutput::Text {
         report_blocked(&finished.folder, printer);
@@ -270,7 +276,8 @@ async fn agent(
     Ok(finished.status)
 }
 
-async fn execute(
+/// Runs the agent; the value is its result, if it ended.
+pub(super) async fn execute(
     context: &mut RunContext<'_>,
     mut agent: AgentSettings,
     messages: Option<Messages>,
@@ -298,7 +305,9 @@ async fn execute(
     let (status, value) = match (result, why) {
         // As with a command, the reason for the stop takes precedence over the exit code.
         (_, Some(why)) => {
-            printer.progress("stopped; continue with --resume");
+            if !settings.is_bundle {
+                printer.progress("stopped; continue with --resume");
+            }
             (why, None)
         }
         (Some(Err(SandboxError::Container(ContainerError::ProgramNotFound { .. }))), None)
@@ -309,7 +318,7 @@ async fn execute(
         }
         (Some(Err(error)), None) => return Err(error.into()),
         (Some(Ok(result)), None) => {
-            let mut status = report(&result, &agent.agent, agent.output, printer);
+            let mut status = report(&result, &agent.agent, agent.output, settings.is_bundle, printer);
             let not_written = tamper_report::not_written(&result.tampered, &settings.root);
             if let Some(failure) = &not_written {
                 printer.failure(failure);

@@ -1,4 +1,5 @@
-//! `bundle …`: a command with its settings and its work tree in one file, to read and to send.
+//! `bundle …`: a command or an agent, with its settings and its work tree, in one file to read and to
+//! send.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,12 +11,16 @@ use std::path::{Path, PathBuf};
 
 use allowlist::HostPattern;
 use rustix::fs::{Mode, OFlags, openat};
+use sandbox::Agent;
 use sandbox::host_path::Found;
-use sandbox_bundle::{Bundle, Digest, Entry, Limits, Listing, SessionToken, Settings, Snapshot, Variable};
+use sandbox_bundle::{
+    AgentTask, Bundle, Digest, Entry, Limits, Listing, SessionToken, Settings, Snapshot, Task, Variable,
+};
 use sandbox_files::tree::Tree;
 use sandbox_files::{Replacement, create_folder};
 
-use crate::args::{BundleCommand, CreateBundleArgs, Output, ShowBundleArgs};
+use super::agent;
+use crate::args::{BundleCommand, Output, PackArgs, ShowBundleArgs};
 use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -38,23 +43,47 @@ pub(crate) fn bundle(
 ) -> Result<ExitStatus, Failure> {
     match command {
         BundleCommand::Create(args) => {
-            let needs = Needs { image: Some(&args.image), allowlist: args.policy.allowlist.as_deref() };
-            create(args, &trusted(needs)?, environment, printer)
+            let task = Task::Command(args.command.clone());
+            pack(&args.pack, task, &trusted(needs(&args.pack))?, environment, printer)
+        }
+        BundleCommand::Agent(args) => {
+            let project = trusted(needs(&args.pack))?;
+            let agent = agent::agent_of(args.agent_task.agent.as_deref(), &project)?;
+            // Where the bundle runs, --agent-bin may name the program: the image must not depend on the
+            // one of this host.
+            let project = project.for_agent(&agent, true, &args.pack.image, environment);
+            let project = project.map_err(|failure| failure.with_hint(name_a_key(&agent)))?;
+            let task = Task::Agent(agent::packed(&args.agent_task, agent)?);
+            pack(&args.pack, task, &project, environment, printer)
         }
         BundleCommand::List => list(&trusted(Needs { image: None, allowlist: None })?, environment, printer),
         BundleCommand::Show(args) => show(args, &Places::find(environment)?, printer),
     }
 }
 
-fn create(
-    args: &CreateBundleArgs,
+/// How a bundle gets the variable of a key.
+fn name_a_key(agent: &Agent) -> String {
+    let masked = agent.credentials().map(|(name, preset)| format!("{name}: {{preset: {preset}}}"));
+    format!(
+        "write `masked_secrets: {{{}}}` into .sandbox/sandbox.yaml; the value is given where the bundle runs",
+        masked.take(1).collect::<String>()
+    )
+}
+
+fn needs(args: &PackArgs) -> Needs<'_> {
+    Needs { image: Some(&args.image), allowlist: args.policy.allowlist.as_deref() }
+}
+
+fn pack(
+    args: &PackArgs,
+    task: Task,
     project: &TrustedProject,
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let shown = sanitize_name(&args.output_file.display().to_string());
     let (folder, name) = target(&args.output_file, project)?;
-    let settings = project.bundled(args, environment, printer)?;
+    let settings = project.bundled(args, task, environment, printer)?;
     let tree = Tree::open(&project.root).map_err(Failure::doing("open the project's folder"))?;
     let snapshot = Snapshot::read(&tree, project.bundled_paths(&tree, environment)?)?;
     project.refuse_secrets(&settings, snapshot.listing(), environment)?;
@@ -221,7 +250,7 @@ pub(super) fn given(settings: &Settings) -> (BTreeSet<&str>, BTreeSet<&str>) {
 /// The lines about a bundle. Everything in it is another party's.
 fn described(Bundle { digest, manifest, tree }: &Bundle) -> Vec<Vec<String>> {
     let settings = &manifest.settings;
-    let Settings { command, working_dir, image, variables, signing, limits, policy } = settings;
+    let Settings { task, working_dir, image, variables, signing, limits, policy } = settings;
     let (required, optional) = given(settings);
     let hosts: BTreeSet<&str> = policy.rules().iter().map(|rule| rule.host().as_str()).collect();
     let values = variables.iter().filter_map(|(name, variable)| {
@@ -242,8 +271,6 @@ fn described(Bundle { digest, manifest, tree }: &Bundle) -> Vec<Vec<String>> {
     });
     let rules = counted(policy.rules().len(), "rule");
     let lines = [
-        ("digest", digest.to_string()),
-        ("command", command.iter().map(|word| plain_or_quoted(word)).collect::<Vec<_>>().join(" ")),
         ("directory", plain_or_quoted(working_dir)),
         ("image", plain_or_quoted(image)),
         ("policy", format!("{rules}, {} denied", policy.denied().len())),
@@ -256,8 +283,44 @@ fn described(Bundle { digest, manifest, tree }: &Bundle) -> Vec<Vec<String>> {
         ("limits", joined(of_limits(limits))),
         ("files", amount(tree)),
     ];
-    let shown = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    let digest = [("digest", digest.to_string())];
+    let shown = digest.into_iter().chain(of_task(task)).chain(lines).filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| vec![name.to_owned(), value]).collect()
+}
+
+fn of_task(task: &Task) -> Vec<(&'static str, String)> {
+    let words =
+        |words: &[String]| words.iter().map(|word| plain_or_quoted(word)).collect::<Vec<_>>().join(" ");
+    let agent = match task {
+        Task::Command(command) => return vec![("command", words(command))],
+        Task::Agent(agent) => agent,
+    };
+    let AgentTask { agent, prompt, model, max_turns, max_budget_microdollars, stall, briefing, arguments } =
+        agent;
+    let most = [
+        max_turns.map(|turns| format!("{turns} turns")),
+        max_budget_microdollars.map(|budget| dollars(budget.get())),
+    ];
+    let stall = stall.map(|stall| {
+        let then = if stall.stop { "it is stopped" } else { "a warning" };
+        format!("{then} after {} without a report", time(stall.after.get()))
+    });
+    vec![
+        ("agent", agent.name().to_owned()),
+        ("prompt", plain_or_quoted(prompt)),
+        ("model", model.as_deref().map(plain_or_quoted).unwrap_or_default()),
+        ("arguments", words(arguments)),
+        ("at most", joined(most.into_iter().flatten())),
+        ("stall", stall.unwrap_or_default()),
+        ("briefing", if *briefing { String::new() } else { "none".to_owned() }),
+    ]
+}
+
+/// An amount with cents, or as many digits as it has.
+pub(super) fn dollars(microdollars: u64) -> String {
+    let text = format!("${}.{:06}", microdollars / 1_000_000, microdollars % 1_000_000);
+    let digits = text.trim_end_matches('0').len().max(text.len() - 4);
+    text.get(..digits).unwrap_or(&text).to_owned()
 }
 
 fn of_limits(limits: &Limits) -> impl Iterator<Item = String> {

@@ -136,7 +136,7 @@ async fn run_in(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if let RunArgs { bundle: Some(bundle), result: Some(result), .. } = &args {
-        return run_bundle::run_bundle(bundle, result, global, environment, printer).await;
+        return run_bundle::run_bundle(bundle, result, &args, global, environment, printer).await;
     }
     let allowlist = args.task.policy.allowlist.as_deref();
     let project = trusted(Needs { image: Some(&args.task.image), allowlist })?;

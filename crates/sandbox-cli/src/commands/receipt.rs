@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use sandbox::host_path::Found;
-use sandbox_bundle::{Digest, Ended, Receipt, ReceiptKey, ReceiptPublicKey, RequestedHost};
+use sandbox_bundle::{AgentSummary, Digest, Ended, Receipt, ReceiptKey, ReceiptPublicKey, RequestedHost};
 use serde::Serialize;
 
-use super::bundle::ascii;
+use super::bundle::{ascii, dollars};
 use super::result_copy::verified;
 use crate::args::{Output, ReceiptCommand, VerifyReceiptArgs};
 use crate::bundle_result::{CHANGES, RECEIPT};
@@ -100,6 +100,10 @@ fn described(receipt: &Receipt, digest: &Digest) -> Vec<Vec<String>> {
             .map(move |(name, count)| (name, format!("{host} ({count})")))
             .collect::<Vec<_>>()
     };
+    let agent = receipt.agent.map(|AgentSummary { outcome, turns, microdollars }| {
+        let cost = dollars(microdollars);
+        ("agent", format!("{}, {turns} turns, {cost} at list prices", outcome.as_str()))
+    });
     let lines = [
         ("bundle", bundle.to_string()),
         ("tree", tree.to_string()),
@@ -110,7 +114,12 @@ fn described(receipt: &Receipt, digest: &Digest) -> Vec<Vec<String>> {
     ];
     let more = (receipt.hosts_more > 0).then(|| ("hosts", format!("and {} more", receipt.hosts_more)));
     let trailer = ("trailer", format!("Sandbox-Receipt: sha256:{digest}"));
-    let lines = lines.into_iter().chain(receipt.hosts.iter().flat_map(host)).chain(more).chain([trailer]);
+    let lines = lines
+        .into_iter()
+        .chain(agent)
+        .chain(receipt.hosts.iter().flat_map(host))
+        .chain(more)
+        .chain([trailer]);
     lines.map(|(name, value)| vec![name.to_owned(), value]).collect()
 }
 
@@ -132,6 +141,7 @@ mod tests {
             changes: digest,
             ended: Ended::Exited,
             exit_code: 0,
+            agent: None,
             duration_ms: u64::MAX,
             hosts: vec![host; 1_000],
             hosts_more: u64::MAX,

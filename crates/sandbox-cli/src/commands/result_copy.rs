@@ -7,10 +7,10 @@ use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use sandbox::SandboxConfig;
 use sandbox::host_path::Found;
 use sandbox::workspace::{WorkspaceCopy, ignored_paths, remove_folder};
-use sandbox_bundle::{Bundle, Changes, Ended, Entry, Listing, RunResult};
+use sandbox::{Outcome, SandboxConfig};
+use sandbox_bundle::{Bundle, Changes, Ended, Entry, Listing, RunResult, Task};
 use sandbox_files::tree::{Kind, Tree};
 
 use super::bundle;
@@ -55,6 +55,10 @@ pub(super) async fn with_result<T>(
     }
     let result = VerifiedResult::read(args.result.as_deref().unwrap_or(Path::new(".")), project)?;
     let bundle = bundle_of(&result, args.bundle.as_deref(), project)?;
+    if matches!(bundle.manifest.settings.task, Task::Agent(_)) != result.record.outcome.agent.is_some() {
+        let problem = "is not a result of its bundle: one is of an agent, the other of a command";
+        return Err(Failure::new(format!("`{}` {problem}", result.shown)));
+    }
     let mut ignored = 0;
     let adopted = WorkspaceCopy::adopt(&project.root, &folder, |layer| {
         let (conflicts, left_out) = laid_out(&result, &bundle.tree, layer, project, environment, printer)?;
@@ -89,10 +93,16 @@ impl VerifiedResult {
 
     fn report(&self, ignored: usize, printer: Printer) {
         let (outcome, shown) = (&self.record.outcome, &self.shown);
-        match (outcome.ended, outcome.exit_code) {
-            (Ended::TimedOut, _) => printer.warning("the command was stopped after its time limit"),
-            (Ended::Exited, 0) => {}
-            (Ended::Exited, code) => printer.warning(format_args!("the command ended with exit code {code}")),
+        let agent = outcome.agent.as_ref().map(|agent| agent.summary.outcome);
+        match (outcome.ended, agent, outcome.exit_code) {
+            (Ended::TimedOut, _, _) => printer.warning("the run reached its time limit"),
+            (Ended::Exited, Some(Outcome::Success) | None, 0) => {}
+            (Ended::Exited, Some(agent), _) => {
+                printer.warning(format_args!("the agent ended with outcome {}", agent.as_str()));
+            }
+            (Ended::Exited, None, code) => {
+                printer.warning(format_args!("the command ended with exit code {code}"));
+            }
         }
         if !outcome.omitted.is_empty() {
             printer.warning(format_args!("{shown} lacks changes: see `omitted` in result.json"));
@@ -109,7 +119,7 @@ impl VerifiedResult {
 pub(super) fn verified(folder: &Found) -> anyhow::Result<(RunResult, Found)> {
     let child = |name: &str| folder.child(OsStr::new(name));
     let record = RunResult::read(&child(RECORD)?.read(LONGEST_RECORD)?)?;
-    for (name, content) in files(&record).into_iter().filter(|(name, _)| *name != CHANGES) {
+    for (name, content) in files(&record).filter(|(name, _)| *name != CHANGES) {
         content.verify(child(name)?.file()?, name)?;
     }
     Ok((record, child(CHANGES)?))
@@ -124,7 +134,7 @@ fn bundle_of(
 ) -> Result<Bundle, Failure> {
     let digest = result.record.outcome.bundle;
     let recorded = bundle::recorded(&project.places, &digest)?;
-    let hint = "pass --bundle with the file that `sandbox bundle create` wrote";
+    let hint = "pass --bundle with the file that `sandbox bundle` wrote";
     let here = recorded.as_ref().filter(|recorded| recorded.root == project.root);
     let Some(path) = file.or(here.map(|recorded| recorded.file.as_path())) else {
         let problem = format!("the bundle {digest} of this result was not written in this project");

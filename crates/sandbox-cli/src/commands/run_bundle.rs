@@ -1,4 +1,4 @@
-//! `run --bundle FILE --result DIR`: the command of a bundle, on a copy of its files.
+//! `run --bundle FILE --result DIR`: the command or agent of a bundle, on a copy of its files.
 
 use std::fs;
 use std::io::{self, BufReader};
@@ -9,14 +9,15 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::syncfs;
 use sandbox::host_path::Found;
 use sandbox::workspace::{WorkspaceCopy, remove_folder};
-use sandbox::{CommandResult, Network};
-use sandbox_bundle::{Bundle, Digest, Ended, ReceiptKey, Settings};
+use sandbox::{CommandResult, ExecutionResult, Network, Outcome};
+use sandbox_bundle::{Bundle, Digest, Ended, ReceiptKey, Settings, Task};
 use sandbox_files::{FileLock, create_folder, or_absent};
 use tokio::sync::oneshot;
 
+use super::agent::{self, AgentSettings};
 use super::{bundle, run};
-use crate::args::GlobalArgs;
-use crate::bundle_result::{EndedRun, ResultFolder};
+use crate::args::{GlobalArgs, RunArgs};
+use crate::bundle_result::{EndedAgent, EndedProcess, EndedRun, ResultFolder};
 use crate::config::{Environment, Places, is_written_by_others};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -24,11 +25,15 @@ use crate::interrupt::Interrupts;
 use crate::network_log::blocked_hosts;
 use crate::printer::{Printer, plain_or_quoted, sanitize_name};
 use crate::receipt_key::receipt_key;
-use crate::run_context::RunContext;
+use crate::run_context::{Finished, RunContext};
 use crate::settings::{BundleFolders, TaskSettings};
 use crate::trust::Trust;
 use crate::workspace_copy::opened;
 
+mod given;
+
+/// The session of an agent in the folder of its copy.
+const SESSION_FOLDER: &str = "session";
 /// The lock of a folder in the state folder.
 const LOCK: &str = "lock";
 /// The beginning of the name of a tree that is not complete.
@@ -36,11 +41,12 @@ const NEW: &str = "new-";
 /// The time for which a tree stays that no run uses.
 const KEPT: Duration = Duration::from_hours(30 * 24);
 
-/// Runs the command of the bundle `file`, and stores the result in the new folder `target`. Passes the
-/// command's exit code on.
+/// Runs the command or the agent of the bundle `file`, and stores the result in the new folder `target`.
+/// Passes the exit code on.
 pub(crate) async fn run_bundle(
     file: &Path,
     target: &Path,
+    args: &RunArgs,
     global: &GlobalArgs,
     environment: &Environment,
     printer: Printer,
@@ -54,12 +60,18 @@ pub(crate) async fn run_bundle(
     let found = resolver.find(file)?;
     let bundle = bundle::read(&found)?;
     demand_trust(&found, &bundle, global.trust.as_ref())?;
+    if args.agent_bin.is_some() && matches!(bundle.manifest.settings.task, Task::Command(_)) {
+        return Err(Failure::usage("--agent-bin is for agents, and the bundle runs a command"));
+    }
+    let program = args.agent_bin.as_ref().map(|path| agent::program(path, &resolver)).transpose()?;
     let is_named = matches!(global.trust, Some(Trust::Digest(_)));
     let copies = places.bundle_copies();
     let (tree, folder) = (tree_of(&bundle, &places.trees()), copies.join(unused_name()));
     let layer = CopyFolder::layer(&folder);
     let folders = BundleFolders { places: &places, tree: &tree, copy: &layer };
-    let settings = TaskSettings::of_bundle(&bundle, folders, global, environment, printer).await?;
+    let given =
+        if args.secrets_stdin { &given::read(&bundle.manifest.settings, io::stdin())? } else { environment };
+    let settings = TaskSettings::of_bundle(&bundle, folders, given, global, environment, printer).await?;
     if !is_named && !settings.sandbox.upstream.allow_addresses.is_empty() {
         let problem =
             "could reach the private networks in `upstream.allow_addresses` of your own sandbox.yaml";
@@ -68,7 +80,7 @@ pub(crate) async fn run_bundle(
     let key = receipt_key(&places)?;
     let _tree = unpacked(&found, &bundle, &places.trees()).await?;
     let copy = CopyFolder::create(&copies, folder).await?;
-    let (status, ended) = match run_on(&bundle, &settings, key, &copy, printer).await {
+    let (status, ended) = match run_on(&bundle, &settings, program, key, &copy, printer).await {
         Ok(ran) => ran,
         Err(failure) => {
             copy.remove(printer);
@@ -76,20 +88,26 @@ pub(crate) async fn run_bundle(
         }
     };
     let Some(ended) = ended else {
-        printer.warning(format_args!("the command did not end by itself: there is no {target}"));
+        printer.warning(format_args!("the run has no result: {target} was not created"));
         copy.remove(printer);
         return Ok(status);
     };
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
-    let (done, written) = oneshot::channel();
+    let (done, mut written) = oneshot::channel();
     let shown = target.to_string();
     // Not on the runtime, whose end would wait for it. It holds the copy until this process has ended.
     thread::spawn(move || drop(done.send((target.write(&ended), copy))));
-    let (record, copy) = tokio::select! {
-        written = written => written.map_err(Failure::doing(format!("write {shown}")))?,
-        interrupt = interrupts.next() => {
-            printer.warning(format_args!("stopped while {shown} was written: it is complete, or not there"));
-            return Ok(ExitStatus::Interrupted(interrupt));
+    let mut first = None;
+    let (record, copy) = loop {
+        tokio::select! {
+            written = &mut written => break written.map_err(Failure::doing(format!("write {shown}")))?,
+            interrupt = interrupts.next() => {
+                if first.replace(interrupt).is_some() {
+                    printer.warning(format_args!("stopped while {shown} was written: it is complete, or not there"));
+                    return Ok(ExitStatus::Interrupted(interrupt));
+                }
+                printer.warning(format_args!("{shown} is being written; a second signal stops that"));
+            }
         }
     };
     match record {
@@ -110,11 +128,12 @@ pub(crate) async fn run_bundle(
     }
 }
 
-/// Runs the command on `copy`. The second value is missing if the command did not end by itself or by
-/// its time limit.
+/// Runs the command or the agent on `copy`. The second value is missing if it did not end by itself or
+/// by its time limit.
 async fn run_on(
     bundle: &Bundle,
     settings: &TaskSettings,
+    program: Option<PathBuf>,
     key: ReceiptKey,
     copy: &CopyFolder,
     printer: Printer,
@@ -125,36 +144,39 @@ async fn run_on(
         Err(status) => return Ok((status, None)),
     };
     copy.remove_dead(printer);
-    let command = bundle.manifest.settings.command.clone();
-    let executed = run::execute(&mut context, command, run::Streams::without_input()).await;
     let image = context.image.as_str().to_owned();
-    let finished = context.close(executed).await?;
-    let blocked = blocked_hosts(&finished.folder);
+    let (status, process, log) = match &bundle.manifest.settings.task {
+        Task::Command(command) => {
+            let streams = run::Streams::without_input();
+            let executed = run::execute(&mut context, command.clone(), streams).await;
+            let Finished { status, value, folder, .. } = context.close(executed).await?;
+            (status, value.and_then(|result| of_command(status, result)), folder)
+        }
+        Task::Agent(task) => {
+            let session = copy.path.join(SESSION_FOLDER);
+            let settings = AgentSettings::of_bundle(task, session.clone(), program, printer);
+            let executed = Box::pin(agent::execute(&mut context, settings, None)).await;
+            let Finished { status, value, folder, .. } = context.close(executed).await?;
+            (status, value.and_then(|result| of_agent(status, result, session)), folder)
+        }
+    };
+    let blocked = blocked_hosts(&log);
     if !blocked.is_empty() {
         printer.warning(format_args!("blocked hosts: {}; see network.jsonl", blocked.join(", ")));
     }
-    let status = finished.status;
-    let Some(result) = finished.value.filter(|result| has_ended(status, result)) else {
-        return Ok((status, None));
-    };
+    let Some(process) = process else { return Ok((status, None)) };
     let layer = opened(&CopyFolder::layer(&copy.path))?.filter(|copy| !copy.was_interrupted());
-    let layer = layer.ok_or_else(|| Failure::new("the copy of the command's files is not complete"))?;
-    let CommandResult { stdout, stderr, cut, duration, timed_out, oom_killed, .. } = result;
+    let layer = layer.ok_or_else(|| Failure::new("the copy of the files is not complete"))?;
     let ended = EndedRun {
         bundle: bundle.digest,
         tree: bundle.manifest.tree,
         policy,
         key,
         exit_code: status.code(),
-        ended: if timed_out { Ended::TimedOut } else { Ended::Exited },
-        stdout,
-        stderr,
-        cut,
-        duration,
-        oom_killed,
+        process,
         image,
         copy: layer,
-        log: finished.folder,
+        log,
     };
     Ok((status, Some(ended)))
 }
@@ -167,13 +189,38 @@ fn policy_digest(settings: &TaskSettings) -> Result<Digest, Failure> {
     }
 }
 
-/// Whether the command ended, and nothing else decided the exit code.
-fn has_ended(status: ExitStatus, result: &CommandResult) -> bool {
-    match status {
-        ExitStatus::Timeout => result.timed_out,
-        ExitStatus::Command(_) => !result.stopped,
+/// The command, if it ended and nothing else decided the exit code.
+fn of_command(status: ExitStatus, result: CommandResult) -> Option<EndedProcess> {
+    let CommandResult { stdout, stderr, cut, duration, timed_out, stopped, oom_killed, .. } = result;
+    let has_ended = match status {
+        ExitStatus::Timeout => timed_out,
+        ExitStatus::Command(_) => !stopped,
         _ => false,
-    }
+    };
+    let ended = if timed_out { Ended::TimedOut } else { Ended::Exited };
+    has_ended.then_some(EndedProcess { ended, stdout, stderr, cut, duration, oom_killed, agent: None })
+}
+
+/// The agent with its session in the folder `session`, if its outcome decided the exit code.
+fn of_agent(status: ExitStatus, result: ExecutionResult, session: PathBuf) -> Option<EndedProcess> {
+    let has_ended = match status {
+        ExitStatus::Timeout => result.timed_out,
+        ExitStatus::Success | ExitStatus::Negative | ExitStatus::TryLater | ExitStatus::NotFound => {
+            result.outcome != Outcome::Stopped
+        }
+        _ => false,
+    };
+    let agent = EndedAgent { summary: agent::summary(&result), report: agent::json(&result, None), session };
+    let took = result.timings.exited_ms.saturating_sub(result.timings.started_ms);
+    has_ended.then(|| EndedProcess {
+        ended: if result.timed_out { Ended::TimedOut } else { Ended::Exited },
+        stdout: result.stdout,
+        stderr: result.stderr,
+        cut: result.cut,
+        duration: Duration::from_millis(took),
+        oom_killed: result.oom_killed,
+        agent: Some(agent),
+    })
 }
 
 /// A digest that is named must be the bundle's. It must be named if the bundle takes variables of this

@@ -58,7 +58,6 @@ impl Environment {
     }
 }
 
-#[cfg(test)]
 impl<'a> FromIterator<(&'a str, &'a str)> for Environment {
     fn from_iter<T: IntoIterator<Item = (&'a str, &'a str)>>(variables: T) -> Self {
         let owned = |(name, value): (&str, &str)| (name.into(), value.into());

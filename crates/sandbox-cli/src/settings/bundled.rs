@@ -7,14 +7,14 @@ use located_yaml::InvalidFile;
 use sandbox::image::ImageTags;
 use sandbox::workspace::tree_files;
 use sandbox::{ByteSize, ImageSource, Mount};
-use sandbox_bundle::{Entry, Limits, Listing, Settings, Variable, VariableName};
+use sandbox_bundle::{Entry, Limits, Listing, Settings, Task, Variable, VariableName};
 use sandbox_files::create_folder;
 use sandbox_files::tree::Tree;
 use serde_json::Value;
 
 use super::task::limits;
 use super::{TrustedProject, WORKSPACE};
-use crate::args::CreateBundleArgs;
+use crate::args::PackArgs;
 use crate::config::{Environment, UpstreamFile};
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
@@ -23,14 +23,15 @@ use crate::printer::{Printer, sanitize_name};
 const NAMED: usize = 10;
 
 impl TrustedProject {
-    /// The settings of a bundle.
+    /// The settings of a bundle that runs `task`.
     ///
     /// # Errors
     ///
     /// If a setting cannot travel.
     pub(crate) fn bundled(
         &self,
-        args: &CreateBundleArgs,
+        args: &PackArgs,
+        task: Task,
         environment: &Environment,
         printer: Printer,
     ) -> Result<Settings, Failure> {
@@ -41,6 +42,9 @@ impl TrustedProject {
                 .and_then(|tags| tags.repo)
                 .ok_or_else(|| Failure::new("the image has no name"))?,
         };
+        if matches!(task, Task::Agent(_)) && self.uses_default_image(&args.image) {
+            printer.message("the default image has no agent: run the bundle with --agent-bin");
+        }
         let limits = limits(&args.once, self.file.resource_limits);
         if self.file.upstream != UpstreamFile::default() {
             printer.warning("`upstream` is not packed: the host that runs the bundle has its own settings");
@@ -48,7 +52,7 @@ impl TrustedProject {
         let signing = self.file.credentials.signing.iter();
         let signing = signing.map(|entry| Ok((entry.name.clone(), entry.bundled()?)));
         Ok(Settings {
-            command: args.command.clone(),
+            task,
             working_dir: self.working_dir(args.once.workdir.as_deref())?,
             image,
             variables: self.bundled_variables(args, environment)?,
@@ -65,7 +69,7 @@ impl TrustedProject {
     }
 
     /// Refuses settings that mean something only on this host, and secrets in files.
-    fn refuse_what_stays(&self, args: &CreateBundleArgs) -> Result<(), Failure> {
+    fn refuse_what_stays(&self, args: &PackArgs) -> Result<(), Failure> {
         if args.image.max_image_age.is_some() {
             return Err(Failure::usage("--max-image-age builds an image, and a bundle only names one"));
         }
@@ -86,7 +90,7 @@ impl TrustedProject {
 
     fn bundled_variables(
         &self,
-        args: &CreateBundleArgs,
+        args: &PackArgs,
         environment: &Environment,
     ) -> Result<BTreeMap<VariableName, Variable>, Failure> {
         let credentials = &self.file.credentials;

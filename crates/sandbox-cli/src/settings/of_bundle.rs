@@ -37,7 +37,7 @@ pub(crate) struct BundleFolders<'a> {
 }
 
 impl TaskSettings {
-    /// The settings of a run of `bundle`.
+    /// The settings of a run of `bundle`, which takes the variables in `given`.
     ///
     /// # Errors
     ///
@@ -46,6 +46,7 @@ impl TaskSettings {
     pub(crate) async fn of_bundle(
         bundle: &Bundle,
         folders: BundleFolders<'_>,
+        given: &Environment,
         global: &GlobalArgs,
         environment: &Environment,
         printer: Printer,
@@ -57,7 +58,7 @@ impl TaskSettings {
         let outer = OuterFiles::find(environment).read(&resolver)?;
         let policy = settings.policy.clone().within_all(outer);
         let credentials = CredentialsFile::of_bundle(settings);
-        let prepared = credentials::prepare(&credentials, None, environment, &resolver).await?;
+        let prepared = credentials::prepare(&credentials, None, given, &resolver).await?;
         let Prepared { secrets, .. } = prepared;
         let network = NetworkSandboxConfig::new(policy).replacements(secrets.replacements().clone());
         let engine = engine(global, user.engine.as_ref(), environment, printer)?;
@@ -76,7 +77,7 @@ impl TaskSettings {
             sandbox,
             image: ImageSource::existing(&settings.image),
             network: Network::Sandboxed(network),
-            env: variables(settings, environment, &secrets)?.merge(secrets.env_vars()),
+            env: variables(settings, given, &secrets)?.merge(secrets.env_vars()),
             mounts: vec![Mount::copy_on_write(tree, WORKSPACE, copy)],
             root: tree.to_owned(),
             is_bundle: true,
@@ -178,7 +179,7 @@ fn smaller<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
 mod tests {
     use std::fs;
 
-    use sandbox_bundle::{Snapshot, VariableName};
+    use sandbox_bundle::{Snapshot, Task, VariableName};
     use sandbox_files::tree::Tree;
 
     use super::*;
@@ -197,7 +198,7 @@ mod tests {
             ..sandbox_credentials::Injection::default()
         };
         Settings {
-            command: vec!["make".to_owned()],
+            task: Task::Command(vec!["make".to_owned()]),
             working_dir: "/workspace/src".to_owned(),
             image: "localhost/x:1".to_owned(),
             variables: [
@@ -255,8 +256,15 @@ mod tests {
             let places = Places::find(&environment).unwrap();
             let copy = places.state.join("copy");
             let folders = BundleFolders { places: &places, tree: &tree, copy: &copy };
-            let task =
-                TaskSettings::of_bundle(&bundle, folders, &global, &environment, Printer::new(0, true)).await;
+            let task = TaskSettings::of_bundle(
+                &bundle,
+                folders,
+                &environment,
+                &global,
+                &environment,
+                Printer::new(0, true),
+            )
+            .await;
             task.map_err(|failure| failure.to_string())
         }
     }

@@ -149,6 +149,7 @@ impl Reading {
         last.extend(self.keep_events(rest));
         self.events.send(last).await;
         let too_much = self.bytes > OUTPUT_LIMIT;
+        let cut = self.stdout.cut().saturating_add(self.stderr.cut());
         let stderr = self.stderr.into_bytes();
         let stderr_text = String::from_utf8_lossy(&stderr);
         let events = self.reply.events();
@@ -188,6 +189,7 @@ impl Reading {
                 usage: reply.usage,
                 stdout: self.stdout.into_bytes(),
                 stderr,
+                cut,
                 exit_code: end.exit.code,
                 timed_out: end.ended == Ended::Timeout,
                 oom_killed: end.exit.oom_killed,

@@ -47,6 +47,8 @@ pub struct ExecutionResult {
     /// The output on stderr, in the same form.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
+    /// Bytes of both outputs that were not kept.
+    pub cut: u64,
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
     /// Whether the time limit ended it. The outcome may state what it was waiting for.

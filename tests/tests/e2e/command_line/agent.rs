@@ -126,7 +126,7 @@ async fn agent_events_are_json_lines_and_failures_have_exit_codes() {
     assert_eq!(events.last().map(|event| &event["type"]), Some(&"result".into()), "{stream:?}");
 
     let failed = agent(&project, &["--output", "json", "scenario:rate-limit"]);
-    assert_eq!((failed.code, &failed.json()["outcome"]), (Some(1), &"rate_limited".into()), "{failed:?}");
+    assert_eq!((failed.code, &failed.json()["outcome"]), (Some(75), &"rate_limited".into()), "{failed:?}");
     let plain = agent(&project, &["scenario:unauthorized"]);
     assert_eq!(plain.code, Some(1));
     assert!(

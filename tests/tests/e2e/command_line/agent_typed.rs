@@ -78,7 +78,7 @@ async fn interactive_session_without_a_message_is_not_resumable() {
     let mut terminal = typed(&project, &["--max-turns", "3"]);
     assert_eq!(terminal.ends(), Some(2));
     terminal.shows("--max-turns needs a prompt");
-    agent(&project, &[]).fails(2, "if stdin and stdout are a terminal");
+    agent(&project, &[]).fails(2, "pass it as the last argument or on stdin");
     agent(&project, &["--output", "json", "--resume"]).fails(2, "the prompt is empty");
     wait_until_nothing_left(prefix).await;
 }

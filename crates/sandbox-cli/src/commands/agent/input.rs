@@ -18,9 +18,12 @@ const LONGEST: u64 = 32 << 20;
 /// The number of messages that may wait for the agent.
 const WAITING: usize = 16;
 
+/// How to pass a prompt.
+const PASS: &str = "pass it as the last argument or on stdin";
+
 /// Messages on stdin. A repeated attempt continues where the last one stopped.
 #[derive(Debug, Clone)]
-pub(super) struct Messages(Arc<Mutex<mpsc::Receiver<Message>>>);
+pub(in crate::commands) struct Messages(Arc<Mutex<mpsc::Receiver<Message>>>);
 
 impl Messages {
     /// Starts reading stdin. A line that is not a message is reported and skipped.
@@ -61,10 +64,7 @@ pub(super) fn prompt(given: Option<String>, format: AgentInput) -> Result<String
     let prompt = match (given, format) {
         (Some(prompt), _) if prompt != "-" => prompt,
         (None, AgentInput::Text) if io::stdin().is_terminal() => {
-            return Err(Failure::usage("no prompt given").with_hint(
-                "pass it as the last argument, or `-` to type it; with a terminal and text \
-                 output, omit it for the agent's own screen",
-            ));
+            return Err(Failure::usage("no prompt given").with_hint(PASS));
         }
         (_, AgentInput::Text) => {
             let mut prompt = String::new();
@@ -74,9 +74,7 @@ pub(super) fn prompt(given: Option<String>, format: AgentInput) -> Result<String
         (_, AgentInput::StreamJson) => first_message()?,
     };
     if prompt.trim().is_empty() {
-        return Err(Failure::usage("the prompt is empty").with_hint(
-            "pass it as the last argument or on stdin; it can be omitted if stdin and stdout are a terminal",
-        ));
+        return Err(Failure::usage("the prompt is empty").with_hint(PASS));
     }
     Ok(prompt)
 }

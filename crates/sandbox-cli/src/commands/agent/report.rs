@@ -36,14 +36,16 @@ struct AgentReport<'a> {
     tampered: Vec<String>,
     /// The number of events that the session lacks.
     missing_events: u64,
-    /// The result of the changes in the copy of the work tree.
-    workspace: &'a WorkspaceReport,
+    /// The result of the changes in the copy of the work tree; `None` for the run of a bundle.
+    workspace: Option<&'a WorkspaceReport>,
 }
 
+/// `is_bundle`: its session cannot be resumed here, and its files are not a project's.
 pub(super) fn report(
     result: &ExecutionResult,
     agent: &Agent,
     output: AgentOutput,
+    is_bundle: bool,
     printer: Printer,
 ) -> ExitStatus {
     match output {
@@ -66,7 +68,7 @@ pub(super) fn report(
             return ExitStatus::NotFound;
         }
         let failure = Failure::new(format!("{}: {summary}", result.outcome.as_str()));
-        printer.failure(&match hint(result.outcome, summary, agent) {
+        printer.failure(&match hint(result.outcome, summary, agent, is_bundle) {
             Some(hint) => failure.with_hint(hint),
             None => failure,
         });
@@ -105,7 +107,7 @@ fn summary(session: Option<&str>, turns: u64, cost: f64) -> String {
     if parts.is_empty() { "no session".to_owned() } else { parts.join(", ") }
 }
 
-pub(super) fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> String {
+pub(in crate::commands) fn json(result: &ExecutionResult, workspace: Option<&WorkspaceReport>) -> String {
     let report = AgentReport {
         version: 1,
         outcome: result.outcome,
@@ -137,12 +139,20 @@ fn status(outcome: Outcome, timed_out: bool) -> ExitStatus {
         // Even if the outcome states what it was waiting for.
         _ if timed_out => ExitStatus::Timeout,
         Outcome::Success => ExitStatus::Success,
+        Outcome::RateLimited | Outcome::ApiUnavailable => ExitStatus::TryLater,
         _ => ExitStatus::Negative,
     }
 }
 
-fn hint(outcome: Outcome, summary: &str, agent: &Agent) -> Option<Cow<'static, str>> {
+fn hint(outcome: Outcome, summary: &str, agent: &Agent, is_bundle: bool) -> Option<Cow<'static, str>> {
     let hint = match outcome {
+        Outcome::AuthenticationFailed if is_bundle => {
+            Some("set the variables that `sandbox bundle show` lists to valid keys")
+        }
+        Outcome::RateLimited | Outcome::ApiUnavailable if is_bundle => {
+            Some("run the bundle again later, with another --result")
+        }
+        _ if is_bundle => None,
         // The summary already names the fix.
         Outcome::BlockedByPolicy | Outcome::BudgetExhausted if summary.contains("network-allowlist.yaml") => {
             None
@@ -197,7 +207,7 @@ mod tests {
     fn refusal_by_the_sandbox_is_not_attributed_to_credentials() {
         let refused = "API Error: 403 api.anthropic.com is not allowed: to allow it, add it in .sandbox/network-allowlist.yaml";
         let claude = Agent::default();
-        let hint = |outcome, summary| hint(outcome, summary, &claude);
+        let hint = |outcome, summary| hint(outcome, summary, &claude, false);
         assert_eq!(hint(Outcome::BlockedByPolicy, refused), None);
         assert!(hint(Outcome::BlockedByPolicy, "x").is_some_and(|hint| hint.contains("--blocked")));
         let keys = "export a valid key as ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN: Claude Code gets a surrogate of it; \
@@ -217,7 +227,8 @@ mod tests {
             (Outcome::Success, false, 0),
             (Outcome::Timeout, true, 124),
             (Outcome::PromptTooLong, false, 1),
-            (Outcome::RateLimited, false, 1),
+            (Outcome::RateLimited, false, 75),
+            (Outcome::ApiUnavailable, false, 75),
             (Outcome::RateLimited, true, 124),
             (Outcome::Stalled, false, 1),
             (Outcome::Stopped, false, 1),

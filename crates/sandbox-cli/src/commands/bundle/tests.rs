@@ -152,6 +152,51 @@ fn bundle_shows_what_it_contains_and_needs() {
 }
 
 #[test]
+fn agent_is_packed_with_its_policy_and_the_name_of_its_key() {
+    let fixture = Fixture::new();
+    fs::remove_file(fixture.root().join(".sandbox/network-allowlist.yaml")).unwrap();
+    let key = "masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic, value: !env PAT}}\n";
+    fixture.write(".sandbox/sandbox.yaml", &format!("image: localhost/x:1\n{key}"));
+    let target = fixture.target().display().to_string();
+    let agent = |more: &[&str]| fixture.run(&[&["agent", "-o", target.as_str()], more].concat());
+    let flags =
+        ["--model", "opus", "--max-budget", "2.50", "--stall", "5m", "--stop-on-stall", "--no-briefing"];
+    agent(&[&flags[..], &["fix it", "--", "--tools", "Read"]].concat()).unwrap();
+    let bundle = read(&Resolver::default().find(&fixture.target()).unwrap()).unwrap();
+    assert_eq!(
+        aligned(&described(&bundle))[1..12],
+        [
+            "agent        claude",
+            "prompt       `fix it`",
+            "model        opus",
+            "arguments    --tools Read",
+            "at most      $2.50",
+            "stall        it is stopped after 5m without a report",
+            "briefing     none",
+            "directory    /workspace",
+            "image        `localhost/x:1`",
+            "policy       5 rules, 0 denied",
+            "hosts        api.anthropic.com",
+        ]
+    );
+    let manifest = serde_json::to_string(&bundle.manifest).unwrap();
+    assert!(!manifest.contains("PAT") && manifest.contains("ANTHROPIC_API_KEY"), "{manifest}");
+    let error = agent(&[&format!("use {TOKEN}")]).unwrap_err();
+    assert!(error.contains("the part `task` of the bundle would contain a secret"), "{error}");
+    let amounts = [0, 1, 70_000, 120_500, u64::MAX].map(dollars);
+    assert_eq!(amounts, ["$0.00", "$0.000001", "$0.07", "$0.1205", "$18446744073709.551615"]);
+    for (flags, problem) in [
+        (&["x", "--", "--resume", "y"][..], "arguments: `--resume` is set by the sandbox"),
+        (&["--agent", "codex", "--max-turns", "2", "x"], "--max-turns and --max-budget are for Claude Code"),
+        (&[" "][..], "the prompt is empty"),
+        (&["--stall", "off", "--stop-on-stall", "x"], "--stop-on-stall needs a stall time"),
+    ] {
+        let error = agent(flags).unwrap_err();
+        assert!(error.contains(problem), "{flags:?}: {error}");
+    }
+}
+
+#[test]
 fn json_hides_and_reorders_nothing() {
     let text = "a\u{7f}\u{9b}31m\u{202e}é\u{1f469}";
     let json = ascii(&serde_json::to_string(text).unwrap());
@@ -196,7 +241,7 @@ fn secret_is_refused_wherever_it_is() {
     let token = |text: &str| text.replace("TOKEN", TOKEN);
     let part = |name: &str| format!("the part `{name}` of the bundle would contain a secret");
     refused(&CONFIG.replace("A: a", &token("A: 'x-TOKEN'")), &make, &part("variables"));
-    refused(CONFIG, &["--", "make", &token("--token=TOKEN")], &part("command"));
+    refused(CONFIG, &["--", "make", &token("--token=TOKEN")], &part("task"));
     refused(CONFIG, &["-e", &token("X=TOKEN"), "--", "make"], &part("variables"));
     refused(CONFIG, &["-e", TOKEN, "--", "make"], &part("variables"));
     refused(CONFIG, &["-w", &token("/TOKEN"), "--", "make"], &part("working_dir"));
@@ -213,7 +258,7 @@ fn secret_is_refused_wherever_it_is() {
         let config = format!(
             "image: x\nsigning_credentials: {{aws: {{type: aws-sigv4, {is_set}: !env PAT, {unset}: !env UNSET, session_token: !env ALSO, scopes: [a.example]}}}}\n"
         );
-        refused(&config, &["--", "make", TOKEN], &part("command"));
+        refused(&config, &["--", "make", TOKEN], &part("task"));
         assert_eq!(fixture.create(&make), Ok(()), "the control");
         fs::remove_file(fixture.target()).unwrap();
     }

@@ -35,6 +35,7 @@ fn write(fixture: &Fixture, (files, removed): Written<'_>) -> PathBuf {
         bundle: digest,
         ended: Ended::Exited,
         exit_code: 0,
+        agent: None,
         changes: content(&changes),
         omitted: Vec::new(),
         omitted_more: 0,

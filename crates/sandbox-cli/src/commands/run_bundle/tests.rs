@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use sandbox::host_path::Resolver;
-use sandbox_bundle::{Digest, Settings, Snapshot, Variable, VariableName};
+use sandbox_bundle::{Digest, Settings, Snapshot, Task, Variable, VariableName};
 use sandbox_files::tree::Tree;
 
 use super::*;
@@ -34,7 +34,7 @@ impl Fixture {
 
     fn pack_with(&self, paths: &[&str], variables: &[(VariableName, Variable)]) {
         let settings = Settings {
-            command: vec!["make".to_owned()],
+            task: Task::Command(vec!["make".to_owned()]),
             working_dir: "/workspace".to_owned(),
             image: "x".to_owned(),
             variables: variables.iter().cloned().collect(),
