@@ -50,7 +50,7 @@ impl Server {
     }
 
     /// `PostgreSQL`, which refuses to run as root.
-    fn postgres() -> Self {
+    pub(super) fn postgres() -> Self {
         Self::start(
             r#"bin=$(echo /usr/lib/postgresql/*/bin)
 as=
@@ -69,6 +69,10 @@ $as "$bin/postgres" -D "$1/data" -c listen_addresses=127.0.0.1 -c port="$2" -c u
 
     fn redis() -> Self {
         Self::start(r#"redis-server --bind 127.0.0.1 --port "$2" --dir "$1" --save '' --appendonly no"#)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(super) fn service(&self, name: &str) -> HostService {

@@ -19,10 +19,15 @@ use crate::s3_server;
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::task_proxy_image::{self, INSIDE};
 
-use super::tiers::{NEED_FETCHED, NEED_S3, Selection};
+use super::tiers::{NEED_DATABASES, NEED_FETCHED, NEED_S3, Selection};
 
 /// The newest npm that runs on the Node.js of the image with clients.
 const NPM: &str = "npm@10";
+
+const DATABASES: [Needed; 2] = [
+    Needed { program: "pg_createcluster", package: "postgresql" },
+    Needed { program: "redis-server", package: "redis-server" },
+];
 
 /// The paths of the programs.
 pub(crate) struct Programs {
@@ -54,6 +59,9 @@ impl Programs {
         let names = tests.names(&filters.join(" | "))?;
         let are_any = |of: &[&str]| names.iter().any(|name| of.iter().any(|begin| name.starts_with(begin)));
         let fetched = are_any(&NEED_FETCHED).then(Fetched::prepare).transpose()?;
+        if are_any(&NEED_DATABASES) {
+            apt::ensure(&DATABASES)?;
+        }
         // Only if needed, since the build takes minutes.
         let s3_server = are_any(&NEED_S3).then(s3_server::program).transpose()?;
         let stand_in = cargo::program_for_tests("stand-in")?;
@@ -96,10 +104,6 @@ impl Fetched {
         let npm = npm::unpacked(NPM, "npm")?;
         let go = go::root()?;
         let mcp_server = mcp_server::program()?;
-        apt::ensure(&[
-            Needed { program: "pg_createcluster", package: "postgresql" },
-            Needed { program: "redis-server", package: "redis-server" },
-        ])?;
         Ok(Self { agents, npm, go, mcp_server })
     }
 }

@@ -186,15 +186,11 @@ const ON_PODMAN_4: [&str; 29] = [
 
 /// Beginnings of the names of tests that need programs other than those of this checkout and Claude
 /// Code.
-pub(super) const NEED_FETCHED: [&str; 7] = [
-    "clients::",
-    "command_line::learn::",
-    "command_line::other_agents::",
-    "credentials::clients::",
-    "mcp::",
-    "services::cache_of_the_host",
-    "services::database_of_the_host",
-];
+pub(super) const NEED_FETCHED: [&str; 5] =
+    ["clients::", "command_line::learn::", "command_line::other_agents::", "credentials::clients::", "mcp::"];
+/// Beginnings of the names of tests that need databases.
+pub(super) const NEED_DATABASES: [&str; 3] =
+    ["gateway::", "services::cache_of_the_host", "services::database_of_the_host"];
 /// Beginnings of the names of tests that need an S3 server.
 pub(super) const NEED_S3: [&str; 1] = ["credentials::s3::"];
 
@@ -208,7 +204,7 @@ struct Rule {
     engines: &'static [Podman],
 }
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     Rule {
         paths: &[
             "crates/podman/",
@@ -255,6 +251,7 @@ const RULES: [Rule; 12] = [
     },
     Rule { paths: &["crates/sandbox-cli/"], tests: &["command_line::", "images::"], engines: &[] },
     Rule { paths: &["crates/gate/"], tests: &["gate::", "command_line::gate::"], engines: &[] },
+    Rule { paths: &["crates/sandbox/examples/"], tests: &["examples::", "gateway::"], engines: &[] },
     Rule { paths: &["crates/ssh/"], tests: &["ssh::"], engines: &[] },
     Rule { paths: &["tests/tests/gvisor/"], tests: &[], engines: &[Podman::Gvisor] },
     Rule { paths: &["tests/tests/quota/"], tests: &[], engines: &[Podman::Quota] },
@@ -316,7 +313,7 @@ fn rootless() -> String {
 /// or no longer be left out.
 pub(crate) fn check(tests: &Built) -> Result<()> {
     let names = tests.names(E2E)?;
-    let lists: [&[&str]; 9] = [
+    let lists: [&[&str]; 10] = [
         &FAST,
         &SLOW,
         &FAST_ON_4,
@@ -325,6 +322,7 @@ pub(crate) fn check(tests: &Built) -> Result<()> {
         &NEED_ROOT,
         &ON_PODMAN_4,
         &NEED_FETCHED,
+        &NEED_DATABASES,
         &NEED_S3,
     ];
     let listed = lists.into_iter().chain(RULES.iter().map(|rule| rule.tests)).flatten();
