@@ -31,7 +31,7 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 16_300),
-    ("crates/sandbox-cli", 23_000),
+    ("crates/sandbox-cli", 23_050),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_600),

@@ -92,40 +92,51 @@ pub(crate) async fn run_bundle(
         copy.remove(printer);
         return Ok(status);
     };
+    store(target, ended, copy, printer).await.map(|stopped| stopped.unwrap_or(status))
+}
+
+/// Writes the result, and removes the copy; after an error, the copy remains. A second signal ends it:
+/// then the exit status is returned.
+async fn store(
+    target: ResultFolder,
+    ended: EndedRun,
+    copy: CopyFolder,
+    printer: Printer,
+) -> Result<Option<ExitStatus>, Failure> {
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let (done, mut written) = oneshot::channel();
     let shown = target.to_string();
     // Not on the runtime, whose end would wait for it. It holds the copy until this process has ended.
     thread::spawn(move || drop(done.send((target.write(&ended), copy))));
-    let mut first = None;
+    let mut is_first = true;
     let (record, copy) = loop {
         tokio::select! {
             written = &mut written => break written.map_err(Failure::doing(format!("write {shown}")))?,
             interrupt = interrupts.next() => {
-                if first.replace(interrupt).is_some() {
+                if !is_first {
                     printer.warning(format_args!("stopped while {shown} was written: it is complete, or not there"));
-                    return Ok(ExitStatus::Interrupted(interrupt));
+                    return Ok(Some(ExitStatus::Interrupted(interrupt)));
                 }
                 printer.warning(format_args!("{shown} is being written; a second signal stops that"));
+                is_first = false;
             }
         }
     };
-    match record {
-        Ok(record) => {
-            if !record.outcome.omitted.is_empty() {
-                printer.warning(format_args!(
-                    "{shown} lacks changes that no result can have: see `omitted` in result.json"
-                ));
-            }
-            printer.message(format_args!("{shown}: result {}", record.digest));
-            copy.remove(printer);
-            Ok(status)
-        }
+    let record = match record {
+        Ok(record) => record,
         Err(failure) => {
             let hint = format!("the changed files remain in `{}`", copy.keep()?.display());
-            Err(failure.with_hint(hint))
+            return Err(failure.with_hint(hint));
         }
+    };
+    if !record.outcome.omitted.is_empty() {
+        printer.warning(format_args!(
+            "{shown} lacks changes that no result can have: see `omitted` in result.json"
+        ));
     }
+    printer.message(format_args!("{shown}: result {}", record.digest));
+    copy.remove(printer);
+    Ok(None)
 }
 
 /// Runs the command or the agent on `copy`. The second value is missing if it did not end by itself or

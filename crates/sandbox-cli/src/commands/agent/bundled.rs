@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::session_folder::SessionFolder;
 
-/// The number of them in a US dollar.
+/// Millionths in a US dollar.
 const MICRODOLLARS: f64 = 1e6;
 /// The largest number that every reader of JSON has exactly.
 const MOST: u64 = (1 << 53) - 1;
