@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace must have a rule.
-const RULES: [Rule; 29] = [
+const RULES: [Rule; 30] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
@@ -142,6 +142,7 @@ const RULES: [Rule; 29] = [
         may_use: &["sandbox", "sandbox-bundle", "allowlist", "test-world"],
         never_links: &["openssl"],
     },
+    Rule { package: "cluster-simulation", may_use: &[], never_links: PURE },
     Rule { package: "test-world", may_use: &[], never_links: &["bollard", "aws-lc-rs", "openssl"] },
     Rule {
         package: "benchmarks",

@@ -36,7 +36,7 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/ssh", 900),
     ("crates/workspace", 6_600),
     ("xtask", 7_750),
-    (TESTS, 76_350),
+    (TESTS, 77_050),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].
