@@ -34,9 +34,9 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/sandbox-cli", 23_050),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
-    ("crates/workspace", 6_600),
+    ("crates/workspace", 6_780),
     ("xtask", 7_750),
-    (TESTS, 77_050),
+    (TESTS, 77_230),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -26,6 +26,7 @@ use super::keep::Kept;
 use super::notes;
 use super::repositories;
 use super::room;
+use super::seal::{Entries, Seal};
 use super::stage::{self, Stage, new};
 use super::sync;
 
@@ -222,6 +223,10 @@ fn plan(from: &Comparison, changes: &[Change]) -> Vec<Step> {
         if !covered {
             steps.push(step(from, change, steps.len()));
         }
+        let is_protected = change.withheld.is_some();
+        if let Some(step) = steps.last_mut().filter(|step| is_protected && !step.is_protected(&change.path)) {
+            step.protected.push(PathText(change.path.clone()));
+        }
     }
     steps
 }
@@ -238,6 +243,13 @@ fn step(from: &Comparison, change: &Change, number: usize) -> Step {
         expects: change.before.map(|before| before.stamp),
         before: change.before.and_then(|_| ContentFingerprint::of(&from.host, &change.path)),
         after: None,
+        protected: Vec::new(),
+        seal: None,
+        // One that cannot be read is restored as it is.
+        former: change
+            .before
+            .filter(|_| change.withheld.is_some())
+            .and_then(|_| Seal::of(&from.host, &change.path, |_| true).ok()),
     }
 }
 
@@ -255,6 +267,7 @@ fn fill(
     let mut steps = journal.steps.iter().peekable();
     let mut current = None;
     let mut places = Vec::new();
+    let mut sealed: Vec<Entries> = journal.steps.iter().map(|_| Entries::default()).collect();
     for change in changes {
         let failed = |source| WorkspaceError::new("copy", &change.path, source);
         let next = steps.next_if(|step| step.path == change.path);
@@ -265,30 +278,34 @@ fn fill(
         current = next.or(current);
         // Nothing is removed from a folder that is placed as a whole.
         if let Some(step) = current.filter(|_| change.kind != ChangeKind::Removed) {
-            let place = place(step, &change.path);
+            let inner = change.path.strip_prefix(&step.path).unwrap_or(Path::new(""));
+            let place = place(step, inner);
+            let is_protected = step.is_protected(&change.path);
+            // Before it is in the stage.
+            let Some(entries) = sealed.get_mut(step.number) else { continue };
             if change.is_repository {
                 let made = repositories::make(&from.upper, &change.path, folder)?;
+                entries.add_all(inner, &made, Path::new(""), |_| is_protected).map_err(failed)?;
                 stage.put_all(&made, &place, &mut places).map_err(failed)?;
             } else {
-                stage.put(from, change, &place).map_err(failed)?;
+                entries.add(inner.to_owned(), &from.upper, &change.path, is_protected).map_err(failed)?;
+                stage.put(from, change, &place, is_protected).map_err(failed)?;
                 places.push(place);
             }
         }
         stopped(fail_points, FailPoint::Staged)?;
     }
-    for step in journal.steps.iter_mut().filter(|step| step.puts) {
+    for (step, entries) in journal.steps.iter_mut().zip(sealed).filter(|(step, _)| step.puts) {
         step.after = ContentFingerprint::of(&stage.tree, &new(step.number));
+        step.seal = Some(entries.seal());
     }
     sync::entries(&stage.tree, &places).map_err(|source| WorkspaceError::new("write", root, source))?;
     Ok(())
 }
 
-/// The place in the stage of `path`, which `step` places, or which is inside its folder.
-fn place(step: &Step, path: &Path) -> PathBuf {
-    match path.strip_prefix(&step.path) {
-        Ok(inner) if !inner.as_os_str().is_empty() => new(step.number).join(inner),
-        _ => new(step.number),
-    }
+/// The place in the stage of what `step` places, or of `inner` in its folder.
+fn place(step: &Step, inner: &Path) -> PathBuf {
+    if inner.as_os_str().is_empty() { new(step.number) } else { new(step.number).join(inner) }
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use rustix::io::Errno;
 
 use sandbox_files::tree::{Facts, Kind, Tree, is_absence};
 
+use super::super::error::sanitized;
 use super::super::fingerprint::ContentFingerprint;
 use super::journal::Step;
+use super::seal::Seal;
 use super::stage::{Stage, new, old};
 
 /// The outcome of undoing a step.
@@ -32,7 +34,8 @@ pub(super) fn forward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<()>
     }
     let (folder, name) = host.parent(&step.path)?;
     let stage_folder = stage.tree.folder(Path::new(""))?;
-    let replaces = match stage.tree.facts(&old(step.number))? {
+    refuse_written(stage, step, (&stage.tree, &new(step.number)))?;
+    let replaces = match kept(stage, step)? {
         Some(kept) => holds_former(host, step, &kept)?,
         None => keep(host, step, &folder, &stage_folder)?,
     };
@@ -41,12 +44,48 @@ pub(super) fn forward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<()>
     }
     let new = new(step.number);
     if replaces {
-        return Ok(renameat(&stage_folder, &new, &folder, name)?);
+        renameat(&stage_folder, &new, &folder, name)?;
+    } else {
+        match renameat_with(&stage_folder, &new, &folder, name, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => return Err(changed()),
+            renamed => renamed?,
+        }
     }
-    match renameat_with(&stage_folder, &new, &folder, name, RenameFlags::NOREPLACE) {
-        Err(Errno::EXIST) => Err(changed()),
-        renamed => Ok(renamed?),
+    refuse_placed(host, stage, step)
+}
+
+/// Takes back an entry that a task wrote to after it was looked at in the stage. What a task that
+/// still runs writes to it later is found when that ends: it is a change at a protected path.
+pub(super) fn refuse_placed(host: &Tree, stage: &Stage, step: &Step) -> io::Result<()> {
+    let refused = refuse_written(stage, step, (host, &step.path));
+    if refused.is_err() {
+        let (folder, name) = host.parent(&step.path)?;
+        renameat(&folder, name, stage.tree.folder(Path::new(""))?, new(step.number))?;
     }
+    refused
+}
+
+/// Refuses what `step` puts, now at `path` of `tree`, if it is not what the copy had.
+fn refuse_written(stage: &Stage, step: &Step, (tree, path): (&Tree, &Path)) -> io::Result<()> {
+    let is_protected = |inner: &Path| step.is_protected(&step.path.join(inner));
+    if !step.puts {
+        return Ok(());
+    }
+    let seal = Seal::of(tree, path, is_protected).ok();
+    if seal.is_some() && seal == step.seal {
+        return Ok(());
+    }
+    let place = sanitized(&stage.tree.path().join(new(step.number)));
+    Err(io::Error::other(format!(
+        "a program changed it where it waited, in `{place}`, perhaps a task that works on this tree itself; \
+         apply it again when no such task runs"
+    )))
+}
+
+/// The former entry, if the stage has it.
+fn kept(stage: &Stage, step: &Step) -> io::Result<Option<Facts>> {
+    // A task made any other entry of that name.
+    if step.expects.is_none() { Ok(None) } else { stage.tree.facts(&old(step.number)) }
 }
 
 /// Keeps the former entry; returns whether it still exists under both names.
@@ -85,11 +124,18 @@ fn holds_former(host: &Tree, step: &Step, kept: &Facts) -> io::Result<bool> {
 /// Undoes one step, or the part of it that was done.
 pub(super) fn backward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<Rollback> {
     let waits = stage.tree.facts(&new(step.number))?;
-    let kept = stage.tree.facts(&old(step.number))?;
+    let kept = kept(stage, step)?;
     let was_put = step.puts && waits.is_none();
     // A step with a former entry keeps that first, and restores it last.
     if kept.is_none() && (!was_put || step.expects.is_some()) {
         return Ok(Rollback::Fully);
+    }
+    // A task wrote to it in the stage, where it remains.
+    if kept.is_some()
+        && step.former.is_some()
+        && Seal::of(&stage.tree, &old(step.number), |_| true).ok() != step.former
+    {
+        return Ok(Rollback::Theirs);
     }
     let (folder, name) = match host.parent(&step.path) {
         Err(error) if is_absence(&error) => return Ok(lost(kept.is_some())),

@@ -13,6 +13,7 @@ use super::super::git_view::WaitingSetting;
 use super::super::path_text::{self, PathText};
 use super::super::record;
 use super::keep::Kept;
+use super::seal::Seal;
 
 pub(super) const NAME: &str = "journal.json";
 
@@ -46,6 +47,12 @@ pub(super) struct Step {
     pub(super) expects: Option<InodeStamp>,
     /// The new entry, once all of it is copied.
     pub(super) after: Option<ContentFingerprint>,
+    /// The protected paths in it, each with all below, in order.
+    pub(super) protected: Vec<PathText>,
+    /// What is placed, by the copy: a task can write to the stage.
+    pub(super) seal: Option<Seal>,
+    /// The former entry, if that is protected: it waits in the stage, too.
+    pub(super) former: Option<Seal>,
     /// The fingerprint of the former entry.
     pub(super) before: Option<ContentFingerprint>,
     /// Whether a link to the former content can be kept while the new content replaces it
@@ -77,7 +84,15 @@ pub(super) struct Journal {
 }
 
 /// The version that this program writes and reads.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
+
+impl Step {
+    /// Whether `path`, relative to the tree, is protected.
+    pub(super) fn is_protected(&self, path: &Path) -> bool {
+        let is_named = |path: &Path| self.protected.binary_search_by(|named| named.0.as_path().cmp(path));
+        path.ancestors().any(|part| is_named(part).is_ok())
+    }
+}
 
 pub(super) fn exists(folder: &Path) -> bool {
     folder.join(NAME).exists()

@@ -17,6 +17,7 @@ mod notes;
 mod places;
 mod repositories;
 mod room;
+mod seal;
 mod stage;
 mod state;
 mod sync;

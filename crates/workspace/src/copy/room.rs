@@ -15,7 +15,10 @@ pub(super) fn needed(upper: &Tree, host: &Tree, changes: &[Change]) -> io::Resul
     let shared = device(upper)? == device(host)?;
     let copied = changes.iter().filter_map(|change| {
         let facts = change.now.filter(|facts| facts.kind == Kind::File)?;
-        let is_linked = shared && change.kind == ChangeKind::Added && stage::may_be_linked(&facts);
+        let is_linked = shared
+            && change.kind == ChangeKind::Added
+            && change.withheld.is_none()
+            && stage::may_be_linked(&facts);
         (!is_linked).then_some(facts.stored)
     });
     Ok(copied.fold(0, u64::saturating_add))

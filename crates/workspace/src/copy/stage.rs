@@ -53,8 +53,15 @@ impl Stage {
 
     /// Brings the upper layer's entry of `change` to `place` in the stage; for a folder only
     /// itself. A file that needs no change gets a second name there, if both are on one file
-    /// system; all others are copied.
-    pub(super) fn put(&self, from: &Comparison, change: &Change, place: &Path) -> io::Result<()> {
+    /// system; all others are copied. So are protected ones: a task that can write to the stage must not
+    /// change the copy through it.
+    pub(super) fn put(
+        &self,
+        from: &Comparison,
+        change: &Change,
+        place: &Path,
+        is_protected: bool,
+    ) -> io::Result<()> {
         let path = change.path.as_path();
         let facts = change.now.ok_or(io::ErrorKind::NotFound)?;
         let before = change.before.filter(|before| before.kind == facts.kind);
@@ -66,7 +73,7 @@ impl Stage {
                 rustix::fs::fchmod(&made, Mode::from_raw_mode(facts.mode & 0o777 | 0o700))?;
             }
             Kind::Link => symlinkat(target(&from.upper, path)?, &folder, name)?,
-            Kind::File if link(from, path, &facts, (&folder, name))? => {}
+            Kind::File if !is_protected && link(from, path, &facts, (&folder, name))? => {}
             Kind::File => {
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -16,6 +16,7 @@ mod crashes;
 mod git;
 mod hostile;
 mod recorded;
+mod stage_writes;
 mod withheld;
 
 /// A work tree, and a copy of it that a task has worked on.
