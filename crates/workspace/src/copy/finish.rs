@@ -43,14 +43,15 @@ fn report(done: &RepositoryChanges) {
 /// Abandons an apply that [`recover`] cannot finish; the parts done so far remain. Returns whether
 /// nothing is left to do.
 pub(super) fn abandon(folder: &Path) -> Result<bool, WorkspaceError> {
-    match Journal::read(folder)? {
-        // It was undone.
-        None => Ok(true),
+    match Journal::read(folder) {
+        // It was undone, or nothing is known about it.
+        Ok(None) | Err(WorkspaceError::Unreadable { .. }) => Ok(true),
+        Err(error) => Err(error),
         // The files are in place, and a part of the repositories' changes.
-        Some(journal) if journal.phase == Phase::Importing => {
+        Ok(Some(journal)) if journal.phase == Phase::Importing => {
             end(&journal, folder, &mut |_| true).map(|()| true)
         }
-        Some(_) => Ok(false),
+        Ok(Some(_)) => Ok(false),
     }
 }
 

@@ -101,11 +101,18 @@ pub(super) fn exists(folder: &Path) -> bool {
 impl Journal {
     pub(super) fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
         let path = folder.join(NAME);
-        let journal: Option<Self> = record::read(&path)?;
-        if journal.as_ref().is_some_and(|journal| journal.version != VERSION) {
-            return Err(WorkspaceError::unreadable(&path, "another version of this program wrote it"));
+        match record::read::<Self>(&path) {
+            Ok(Some(journal)) if journal.version == VERSION => Ok(Some(journal)),
+            Ok(None) => Ok(None),
+            // Other versions have other fields, too.
+            Ok(Some(_)) | Err(WorkspaceError::Unreadable { .. }) => Err(WorkspaceError::unreadable(
+                &path,
+                "an apply was interrupted, and another version of this program recorded it: finish it with that \
+                 version, or discard the copy; what was applied so far remains, and what it replaced is in the \
+                 work tree's folder `.sandbox-apply-…`",
+            )),
+            Err(error) => Err(error),
         }
-        Ok(journal)
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), WorkspaceError> {

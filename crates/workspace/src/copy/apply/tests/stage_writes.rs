@@ -5,6 +5,7 @@ use std::fs::FileTimes;
 use sandbox_files::tree::Tree;
 
 use super::super::super::commit::refuse_placed;
+use super::super::super::journal;
 use super::*;
 
 /// All changes, also protected ones.
@@ -173,5 +174,27 @@ fn file_that_a_task_put_where_former_ones_wait_is_not_restored() {
         }
         let expected = has_envrc.then(|| "reviewed".to_owned());
         assert_eq!(fixture.snapshot().get(".envrc").cloned(), expected);
+    }
+}
+
+#[test]
+fn apply_of_another_version_is_refused_until_the_copy_is_discarded() {
+    let old_version = |text: &str| text.replace(&format!("\"version\":{VERSION}"), "\"version\":4");
+    let old_fields = |text: &str| text.replace("\"protected\"", "\"other\"");
+    for change in [&old_version as &dyn Fn(&str) -> String, &old_fields] {
+        let fixture = worked(false);
+        let before = fixture.snapshot();
+        killed(&fixture, FailPoint::Journalled);
+        let path = fixture.copy().join(journal::NAME);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_ne!(change(&text), text);
+        fs::write(&path, change(&text)).unwrap();
+        let error = WorkspaceCopy::settle_in(&fixture.copy()).unwrap_err().to_string();
+        assert!(error.contains("journal.json") && error.contains("discard the copy"), "{error}");
+        assert!(WorkspaceCopy::discard_in(fixture.copy()).unwrap());
+        assert!(fixture.opened_if_any().is_none());
+        let mut after = fixture.snapshot();
+        after.retain(|path, _| !path.starts_with(".sandbox-apply-"));
+        assert_eq!(after, before);
     }
 }
