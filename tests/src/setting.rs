@@ -41,6 +41,8 @@ pub struct Setting {
     pub mcp_server: PathBuf,
     /// The S3 server that verifies signatures.
     pub s3_server: PathBuf,
+    /// The Debian system of the machines of a Slurm cluster.
+    pub slurm: PathBuf,
     /// The folder of the static proxy program.
     pub proxy_dir: PathBuf,
     /// The `sandbox` command.
@@ -88,6 +90,7 @@ impl Setting {
             go: variable("GO").into(),
             mcp_server: variable("MCP_SERVER").into(),
             s3_server: variable("S3_SERVER").into(),
+            slurm: variable("SLURM").into(),
             proxy_dir: variable("PROXY_DIR").into(),
             sandbox_bin: variable("SANDBOX_BIN").into(),
             examples: variable("EXAMPLES").into(),

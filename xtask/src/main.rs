@@ -40,6 +40,7 @@ mod results;
 mod s3_server;
 mod sbom;
 mod scrub;
+mod slurm;
 mod storm;
 mod task_base_image;
 mod task_bench;

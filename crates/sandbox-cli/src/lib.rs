@@ -32,6 +32,7 @@ mod run_folder;
 mod run_record;
 mod session_folder;
 mod settings;
+mod slurm;
 mod table;
 mod tamper_report;
 mod telemetry;

@@ -73,9 +73,19 @@ impl<'a> RunContext<'a> {
         settings: &'a TaskSettings,
         printer: Printer,
     ) -> Result<Result<Self, ExitStatus>, Failure> {
+        Self::open_until(None, settings, printer).await
+    }
+
+    /// The same for a process that listens for signals already.
+    pub(crate) async fn open_until(
+        interrupts: Option<Interrupts>,
+        settings: &'a TaskSettings,
+        printer: Printer,
+    ) -> Result<Result<Self, ExitStatus>, Failure> {
         let copy = CopyOfRun::of(settings, printer);
         let pending = copy.as_ref().map(CopyOfRun::look).transpose()?;
-        let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+        let interrupts = interrupts.map_or_else(Interrupts::listen, Ok);
+        let mut interrupts = interrupts.map_err(Failure::doing("listen for signals"))?;
         let mut config = settings.sandbox.clone();
         // Nobody waits at a prompt for the owner of a run.
         config.remove_at_shutdown &= Owner::of_this_process().is_none() && removal::is_possible();

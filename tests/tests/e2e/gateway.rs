@@ -206,7 +206,8 @@ fn call(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result
     Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
 }
 
-fn until<T>(check: impl Fn() -> Result<T, String>) -> T {
+/// Waits until `check` has a result; its error is the state so far.
+pub(super) fn until<T>(check: impl Fn() -> Result<T, String>) -> T {
     let deadline = Instant::now() + DEADLINE;
     loop {
         match check() {

@@ -29,6 +29,7 @@ mod rootless;
 mod runs;
 mod services;
 mod shield;
+mod slurm;
 mod ssh;
 mod taken_over;
 mod telemetry;

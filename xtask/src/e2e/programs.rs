@@ -16,10 +16,11 @@ use crate::npm;
 use crate::other_agents::{self, OtherAgents};
 use crate::report::step;
 use crate::s3_server;
+use crate::slurm;
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::task_proxy_image::{self, INSIDE};
 
-use super::tiers::{NEED_DATABASES, NEED_FETCHED, NEED_S3, Selection};
+use super::tiers::{NEED_DATABASES, NEED_FETCHED, NEED_S3, NEED_SLURM, Selection};
 
 /// The newest npm that runs on the Node.js of the image with clients.
 const NPM: &str = "npm@10";
@@ -38,6 +39,7 @@ pub(crate) struct Programs {
     claude: PathBuf,
     fetched: Option<Fetched>,
     s3_server: Option<PathBuf>,
+    slurm: Option<PathBuf>,
 }
 
 struct Fetched {
@@ -64,9 +66,10 @@ impl Programs {
         }
         // Only if needed, since the build takes minutes.
         let s3_server = are_any(&NEED_S3).then(s3_server::program).transpose()?;
+        let slurm = are_any(&NEED_SLURM).then(slurm::root).transpose()?;
         let stand_in = cargo::program_for_tests("stand-in")?;
         let proxy = task_proxy_image::build_for_tests()?;
-        Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched, s3_server })
+        Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched, s3_server, slurm })
     }
 
     /// The variables that name the programs.
@@ -89,6 +92,7 @@ impl Programs {
             ("SANDBOX_E2E_GO", fetched(|fetched| &fetched.go)),
             ("SANDBOX_E2E_MCP_SERVER", fetched(|fetched| &fetched.mcp_server)),
             ("SANDBOX_E2E_S3_SERVER", or_none(self.s3_server.as_ref())),
+            ("SANDBOX_E2E_SLURM", or_none(self.slurm.as_ref())),
             ("SANDBOX_E2E_PROXY_DIR", folder(&self.proxy).into()),
             ("SANDBOX_E2E_SANDBOX_BIN", self.sandbox.clone().into()),
             // cargo builds examples with the tests, in a subfolder of the programs' folder.

@@ -193,6 +193,8 @@ pub(super) const NEED_DATABASES: [&str; 3] =
     ["gateway::", "services::cache_of_the_host", "services::database_of_the_host"];
 /// Beginnings of the names of tests that need an S3 server.
 pub(super) const NEED_S3: [&str; 1] = ["credentials::s3::"];
+/// Beginnings of the names of tests that need a Slurm cluster.
+pub(super) const NEED_SLURM: [&str; 1] = ["slurm::"];
 
 /// The tests that a change of a path adds to the fast ones.
 struct Rule {
@@ -313,7 +315,7 @@ fn rootless() -> String {
 /// or no longer be left out.
 pub(crate) fn check(tests: &Built) -> Result<()> {
     let names = tests.names(E2E)?;
-    let lists: [&[&str]; 10] = [
+    let lists: [&[&str]; 11] = [
         &FAST,
         &SLOW,
         &FAST_ON_4,
@@ -324,6 +326,7 @@ pub(crate) fn check(tests: &Built) -> Result<()> {
         &NEED_FETCHED,
         &NEED_DATABASES,
         &NEED_S3,
+        &NEED_SLURM,
     ];
     let listed = lists.into_iter().chain(RULES.iter().map(|rule| rule.tests)).flatten();
     missing(listed, &names).map_or(Ok(()), |name| {

@@ -9,8 +9,8 @@ use sandbox::EngineAddress;
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, BundleCommand,
     ConfigCommand, CopyOfRun, DiffArgs, EachTask, ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs,
-    PolicyCommand, ReceiptCommand, ReportArgs, RunArgs, RunsArg, ShellArgs, SshCommand, StopArgs, TaskArgs,
-    TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
+    PolicyCommand, ReceiptCommand, ReportArgs, RunArgs, RunsArg, ShellArgs, SlurmCommand, SshCommand,
+    StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
 };
 use crate::trust::Trust;
 
@@ -121,6 +121,8 @@ pub(crate) enum Command {
     /// Verify the receipt of a result of a bundle, or print the key of this host's receipts
     #[command(subcommand)]
     Receipt(ReceiptCommand),
+    #[command(flatten)]
+    Slurm(SlurmCommand),
     /// Write settings, allowlist and Dockerfile for the project's languages and agent
     Init(InitArgs),
     /// Show the changes a task made in its copy of the work tree

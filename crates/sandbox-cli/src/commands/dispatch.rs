@@ -1,10 +1,11 @@
 //! From the command line to the command.
 
+use std::io;
 use std::path::Path;
 
 use crate::args::{
-    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, RunArgs, VerifyArgs,
-    WorkspaceAccess,
+    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, RunArgs, SlurmCommand,
+    VerifyArgs, WorkspaceAccess,
 };
 use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
@@ -17,9 +18,11 @@ use crate::work_tree;
 
 use super::{
     agent, allowlist, apply, attach, build, bundle, clean, config, diff, discard, doctor, exec, gate,
-    generate, image, init, logs, policy, receipt, report, run, run_bundle, runs, ssh, status, trust, verify,
-    watch,
+    generate, image, init, job, jobs, logs, policy, receipt, report, run, run_bundle, runs, ssh, status,
+    submit, trust, verify, watch,
 };
+
+use run_bundle::OfCaller;
 
 /// Runs the command.
 pub(crate) async fn dispatch(
@@ -59,6 +62,7 @@ pub(crate) async fn dispatch(
         }
         Command::Receipt(command) => receipt::receipt(&command, environment, printer),
         Command::Bundle(command) => bundle::bundle(&command, needing, environment, printer),
+        Command::Slurm(command) => Box::pin(slurm(command, global, environment, printer)).await,
         Command::Init(args) => init::init(&args, environment, printer),
         Command::Diff(args) => diff::diff(&args, &configured()?, sandbox, environment, printer).await,
         Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, environment, printer).await,
@@ -108,6 +112,21 @@ pub(crate) async fn dispatch(
     }
 }
 
+async fn slurm(
+    command: SlurmCommand,
+    global: GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    match command {
+        SlurmCommand::Submit(args) => submit::submit(&args, &global, environment, printer),
+        SlurmCommand::Jobs(args) => jobs::jobs(&args, environment, printer),
+        SlurmCommand::Collect(args) => jobs::collect(&args, environment, printer).await,
+        SlurmCommand::Cancel(args) => jobs::cancel(&args, environment, printer).await,
+        SlurmCommand::Job(args) => job::job(&args, global, environment, printer).await,
+    }
+}
+
 /// The flags of a run that a separate process owns; `None` if this process owns it.
 fn background(command: &Command) -> Option<BackgroundArgs> {
     let typed = || match command {
@@ -136,7 +155,10 @@ async fn run_in(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if let RunArgs { bundle: Some(bundle), result: Some(result), .. } = &args {
-        return run_bundle::run_bundle(bundle, result, &args, global, environment, printer).await;
+        let mut stdin = args.secrets_stdin.then(io::stdin);
+        let secrets = stdin.as_mut().map(|stdin| stdin as &mut (dyn io::Read + Send));
+        let caller = OfCaller { program: args.agent_bin.as_deref(), secrets, interrupts: None };
+        return run_bundle::run_bundle(bundle, result, caller, global, environment, printer).await;
     }
     let allowlist = args.task.policy.allowlist.as_deref();
     let project = trusted(Needs { image: Some(&args.task.image), allowlist })?;

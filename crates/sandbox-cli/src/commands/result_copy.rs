@@ -118,11 +118,16 @@ impl VerifiedResult {
 /// The record of the result in `folder`, and its changes, which are verified when they are unpacked.
 pub(super) fn verified(folder: &Found) -> anyhow::Result<(RunResult, Found)> {
     let child = |name: &str| folder.child(OsStr::new(name));
-    let record = RunResult::read(&child(RECORD)?.read(LONGEST_RECORD)?)?;
+    let record = record_of(folder)?;
     for (name, content) in files(&record).filter(|(name, _)| *name != CHANGES) {
         content.verify(child(name)?.file()?, name)?;
     }
     Ok((record, child(CHANGES)?))
+}
+
+/// The record of the result in `folder`, whose other files are not verified.
+pub(super) fn record_of(folder: &Found) -> anyhow::Result<RunResult> {
+    Ok(RunResult::read(&folder.child(OsStr::new(RECORD))?.read(LONGEST_RECORD)?)?)
 }
 
 /// The bundle of `result`, in `file` or where it was written on this host. It says which versions of the

@@ -1,7 +1,7 @@
 //! `run --bundle FILE --result DIR`: the command or agent of a bundle, on a copy of its files.
 
 use std::fs;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::agent::{self, AgentSettings};
 use super::{bundle, run};
-use crate::args::{GlobalArgs, RunArgs};
+use crate::args::GlobalArgs;
 use crate::bundle_result::{EndedAgent, EndedProcess, EndedRun, ResultFolder};
 use crate::config::{Environment, Places, is_written_by_others};
 use crate::exit_status::ExitStatus;
@@ -41,12 +41,23 @@ const NEW: &str = "new-";
 /// The time for which a tree stays that no run uses.
 const KEPT: Duration = Duration::from_hours(30 * 24);
 
+/// What the caller of [`run_bundle`] has for it.
+#[derive(Default)]
+pub(crate) struct OfCaller<'a> {
+    /// The agent's program on this host.
+    pub(crate) program: Option<&'a Path>,
+    /// The variables that the bundle takes, otherwise those of the environment.
+    pub(crate) secrets: Option<&'a mut (dyn Read + Send)>,
+    /// The signals since it listens for them.
+    pub(crate) interrupts: Option<Interrupts>,
+}
+
 /// Runs the command or the agent of the bundle `file`, and stores the result in the new folder `target`.
 /// Passes the exit code on.
 pub(crate) async fn run_bundle(
     file: &Path,
     target: &Path,
-    args: &RunArgs,
+    caller: OfCaller<'_>,
     global: &GlobalArgs,
     environment: &Environment,
     printer: Printer,
@@ -54,23 +65,26 @@ pub(crate) async fn run_bundle(
     if global.config.is_some() {
         return Err(Failure::usage("--config is for a project, and --bundle reads none"));
     }
+    let OfCaller { program, secrets, interrupts } = caller;
     let places = Places::find(environment)?;
     let resolver = places.resolver_without_tree()?;
     let target = ResultFolder::at(target, &resolver)?;
     let found = resolver.find(file)?;
     let bundle = bundle::read(&found)?;
     demand_trust(&found, &bundle, global.trust.as_ref())?;
-    if args.agent_bin.is_some() && matches!(bundle.manifest.settings.task, Task::Command(_)) {
+    if program.is_some() && matches!(bundle.manifest.settings.task, Task::Command(_)) {
         return Err(Failure::usage("--agent-bin is for agents, and the bundle runs a command"));
     }
-    let program = args.agent_bin.as_ref().map(|path| agent::program(path, &resolver)).transpose()?;
+    let program = program.map(|path| agent::program(path, &resolver)).transpose()?;
     let is_named = matches!(global.trust, Some(Trust::Digest(_)));
     let copies = places.bundle_copies();
     let (tree, folder) = (tree_of(&bundle, &places.trees()), copies.join(unused_name()));
     let layer = CopyFolder::layer(&folder);
     let folders = BundleFolders { places: &places, tree: &tree, copy: &layer };
-    let given =
-        if args.secrets_stdin { &given::read(&bundle.manifest.settings, io::stdin())? } else { environment };
+    let given = match secrets {
+        Some(secrets) => &given::read(&bundle.manifest.settings, secrets)?,
+        None => environment,
+    };
     let settings = TaskSettings::of_bundle(&bundle, folders, given, global, environment, printer).await?;
     if !is_named && !settings.sandbox.upstream.allow_addresses.is_empty() {
         let problem =
@@ -80,7 +94,7 @@ pub(crate) async fn run_bundle(
     let key = receipt_key(&places)?;
     let _tree = unpacked(&found, &bundle, &places.trees()).await?;
     let copy = CopyFolder::create(&copies, folder).await?;
-    let (status, ended) = match run_on(&bundle, &settings, program, key, &copy, printer).await {
+    let (status, ended) = match run_on(&bundle, &settings, program, interrupts, key, &copy, printer).await {
         Ok(ran) => ran,
         Err(failure) => {
             copy.remove(printer);
@@ -145,12 +159,13 @@ async fn run_on(
     bundle: &Bundle,
     settings: &TaskSettings,
     program: Option<PathBuf>,
+    interrupts: Option<Interrupts>,
     key: ReceiptKey,
     copy: &CopyFolder,
     printer: Printer,
 ) -> Result<(ExitStatus, Option<EndedRun>), Failure> {
     let policy = policy_digest(settings)?;
-    let mut context = match RunContext::open(settings, printer).await? {
+    let mut context = match RunContext::open_until(interrupts, settings, printer).await? {
         Ok(context) => context,
         Err(status) => return Ok((status, None)),
     };

@@ -1,7 +1,7 @@
 //! Finds the engine's socket.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -10,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use sandbox::EngineAddress;
-use sandbox_files::{FileLock, create_folder};
+use sandbox_files::{FileLock, create_folder, or_absent};
 
 use super::Environment;
 use crate::failure::{Failure, START_ENGINE};
-use crate::printer::Printer;
+use crate::printer::{Printer, sanitize_name};
 
 /// Where distributions and administrators install podman. `PATH` is not used, because a task could
 /// have written a program there.
@@ -26,6 +26,10 @@ const PODMAN: [&str; 2] = ["/usr/bin/podman", "/usr/local/bin/podman"];
 const IDLE: u64 = 600;
 /// The maximum time for its start, with its storage on a slow disk.
 const STARTING: Duration = Duration::from_secs(30);
+/// The folder of containers' state in that for sockets. Podman takes at most 50 characters for its path.
+const RUNROOT: &str = "c";
+/// Seconds for one call of podman's command line.
+const DEADLINE: &str = "60";
 /// The variables that podman gets: no credentials.
 const VARIABLES: [&str; 8] = [
     "HOME",
@@ -64,11 +68,140 @@ pub(crate) fn own_service(
     printer: Printer,
 ) -> Result<Option<EngineAddress>, Failure> {
     let is_named = environment.exact("CONTAINER_HOST").is_some_and(|value| !value.is_empty());
-    let podman = PODMAN.iter().map(Path::new).find(|path| path.exists());
-    let (Some(folder), Some(podman), false) = (runtime_folder(environment), podman, is_named) else {
+    let (Some(folder), Some(podman), false) = (runtime_folder(environment), installed(), is_named) else {
         return Ok(None);
     };
-    service_in(&folder, podman, environment, printer).map(Some)
+    let mut service = service_in(&folder, &mut command(podman, environment))?;
+    // It stays for later commands.
+    if service.process.take().is_some() {
+        printer.message(format_args!(
+            "engine: started podman's service, which ends after {} minutes without use; `systemctl --user enable --now podman.socket` has \
+             one always (as root without --user)",
+            IDLE / 60
+        ));
+    }
+    Ok(Some(service.address.clone()))
+}
+
+fn installed() -> Option<&'static Path> {
+    PODMAN.iter().map(Path::new).find(|path| path.exists())
+}
+
+/// Podman with the variables that it gets.
+#[expect(clippy::disallowed_methods, reason = "there is no socket yet to drive the engine through")]
+fn command(podman: &Path, environment: &Environment) -> Command {
+    let mut command = Command::new(podman);
+    command.env_clear().envs(VARIABLES.iter().filter_map(|name| Some((name, environment.exact(name)?))));
+    command
+}
+
+/// A podman service, and its process if this program started it: that ends with this value.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) address: EngineAddress,
+    process: Option<Child>,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            end(process);
+        }
+    }
+}
+
+/// Ends podman, which without root is two processes.
+fn end(process: &mut Child) {
+    let _ = kill_process_group(Pid::from_child(process), Signal::KILL);
+    let _ = process.wait();
+}
+
+/// Podman with storage of its own, in namespaces of its own.
+#[derive(Debug)]
+pub(crate) struct Podman {
+    storage: PathBuf,
+    /// Its folder for sockets, in memory.
+    run: PathBuf,
+    /// Storage with further images, which it only reads.
+    images: Option<PathBuf>,
+    environment: Environment,
+}
+
+impl Podman {
+    pub(crate) fn new(
+        storage: PathBuf,
+        run: PathBuf,
+        images: Option<PathBuf>,
+        environment: &Environment,
+    ) -> Self {
+        let environment = environment.with("XDG_RUNTIME_DIR", &run);
+        Self { storage, run, images, environment }
+    }
+
+    /// Starts its service.
+    pub(crate) fn serve(&self) -> Result<Service, Failure> {
+        for folder in [&self.storage, &self.run] {
+            let failed = Failure::doing(format!("create `{}`", folder.display()));
+            create_folder(folder, 0o700).map_err(failed)?;
+        }
+        service_in(&self.run.join("service"), &mut self.command()?)
+    }
+
+    /// Ends its containers, and removes its storage.
+    pub(crate) fn remove(&self) -> Result<(), Failure> {
+        if self.storage.exists() {
+            create_folder(&self.run, 0o700)
+                .map_err(Failure::doing(format!("create `{}`", self.run.display())))?;
+            self.call(&["rm", "--all", "--force", "--time=0"], None)?;
+            // It has files of the user's subordinate ids. A mount in it stays until the namespaces end; if
+            // more does, the removal below fails.
+            let _ = self.call(&["unshare", "rm", "-rf"], Some(&self.storage));
+            // This creates the storage again.
+            self.end_namespaces()?;
+        }
+        for folder in [&self.storage, &self.run] {
+            let failed = Failure::doing(format!("remove `{}`", folder.display()));
+            or_absent(fs::remove_dir_all(folder)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the process that keeps its namespaces, and removes its sockets.
+    pub(crate) fn end_namespaces(&self) -> Result<(), Failure> {
+        self.call(&["system", "migrate"], None)?;
+        or_absent(fs::remove_dir_all(&self.run))
+            .map_err(Failure::doing(format!("remove `{}`", self.run.display())))
+    }
+
+    fn call(&self, arguments: &[&str], path: Option<&Path>) -> Result<(), Failure> {
+        let shown = format!("run `podman {}`", arguments.join(" "));
+        let podman = self.command()?;
+        let mut called = command(Path::new("timeout"), &self.environment);
+        called.args(["--kill-after=5", DEADLINE]).arg(podman.get_program()).args(podman.get_args());
+        let called = called.args(arguments).args(path).stdin(Stdio::null()).output();
+        let output = called.map_err(Failure::doing(&shown))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr);
+        Err(Failure::new(format!("failed to {shown}: {}", sanitize_name(message.trim()))))
+    }
+
+    fn command(&self) -> Result<Command, Failure> {
+        let Some(podman) = installed() else {
+            return Err(Failure::new(format!(
+                "podman is not installed: there is no {}",
+                PODMAN.join(" or ")
+            )));
+        };
+        let mut command = command(podman, &self.environment);
+        command.arg("--root").arg(&self.storage).arg("--runroot").arg(self.run.join(RUNROOT));
+        command.args(["--storage-driver=overlay", "--cgroup-manager=cgroupfs"]);
+        if let Some(images) = &self.images {
+            command.arg("--storage-opt").arg(format!("overlay.imagestore={}", images.display()));
+        }
+        Ok(command)
+    }
 }
 
 /// The folder for this user's sockets until the next boot.
@@ -79,47 +212,34 @@ fn runtime_folder(environment: &Environment) -> Option<PathBuf> {
         .map(|folder| folder.join("sandbox"))
 }
 
-#[expect(clippy::disallowed_methods, reason = "there is no socket yet to drive the engine through")]
-fn service_in(
-    folder: &Path,
-    podman: &Path,
-    environment: &Environment,
-    printer: Printer,
-) -> Result<EngineAddress, Failure> {
+/// The service with its socket in `folder`, which `podman` starts unless it answers.
+fn service_in(folder: &Path, podman: &mut Command) -> Result<Service, Failure> {
     let failed = || Failure::doing(format!("start podman's service in `{}`", folder.display()));
     let address = EngineAddress::unix(folder.join("podman.sock"));
     create_folder(folder, 0o700).map_err(failed())?;
     // Only one of concurrent commands starts it.
     let _lock = FileLock::exclusive_blocking(&folder.join("lock")).map_err(failed())?;
     if answers(&address) {
-        return Ok(address);
+        return Ok(Service { address, process: None });
     }
     let log = folder.join("podman.log");
     let output = File::create(&log).map_err(failed())?;
-    let mut service = Command::new(podman);
-    service
+    podman
         .args(["system", "service", "--time", &IDLE.to_string(), &address.to_string()])
-        .env_clear()
-        .envs(VARIABLES.iter().filter_map(|name| Some((name, environment.exact(name)?))))
         .stdin(Stdio::null())
         .stdout(output.try_clone().map_err(failed())?)
         .stderr(output)
         // Ctrl-C in the terminal must not end it.
         .process_group(0);
-    let mut child = service.spawn().map_err(failed())?;
-    if !await_answer(&address, &mut child) {
+    let mut process = podman.spawn().map_err(failed())?;
+    if !await_answer(&address, &mut process) {
         let mut messages = String::new();
         // Its output is only a part of the message.
         let _ = File::open(&log).and_then(|file| file.take(2000).read_to_string(&mut messages));
         let message = format!("failed to start podman's service: {}", messages.trim());
         return Err(Failure::new(message).with_hint(START_ENGINE));
     }
-    printer.message(format_args!(
-        "engine: started podman's service, which ends after {} minutes without use; `systemctl --user enable --now podman.socket` has \
-         one always (as root without --user)",
-        IDLE / 60
-    ));
-    Ok(address)
+    Ok(Service { address, process: Some(process) })
 }
 
 fn answers(address: &EngineAddress) -> bool {
@@ -140,7 +260,7 @@ fn await_answer(address: &EngineAddress, child: &mut Child) -> bool {
         thread::sleep(Duration::from_millis(20));
     }
     // It is useless, and may hang.
-    let _ = child.kill();
+    end(child);
     false
 }
 
@@ -165,8 +285,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let podman = podman(folder.path(), "echo \"no $SECRET subuids\" >&2; exit 125");
         let environment = Environment::from([("SECRET", "key"), ("PATH", "/usr/bin:/bin")]);
-        let printer = Printer::new(0, true);
-        let failed = service_in(&folder.path().join("run"), &podman, &environment, printer).unwrap_err();
+        let run = folder.path().join("run");
+        let failed = service_in(&run, &mut command(&podman, &environment)).unwrap_err();
         assert!(failed.to_string().ends_with("start podman's service: no  subuids"), "{failed:?}");
     }
 
@@ -175,10 +295,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (run, count) = (folder.path().join("run"), folder.path().join("count"));
         let podman = podman(folder.path(), &format!("echo >> '{}'", count.display()));
-        let start = || service_in(&run, &podman, &Environment::default(), Printer::new(0, true));
+        let start = || service_in(&run, &mut command(&podman, &Environment::default()));
         assert!(start().is_err(), "the control: it listens to nothing");
         let _listener = UnixListener::bind(run.join("podman.sock")).unwrap();
-        assert_eq!(start().unwrap().socket(), run.join("podman.sock"));
+        assert_eq!(start().unwrap().address.socket(), run.join("podman.sock"));
         assert_eq!(fs::read_to_string(count).unwrap(), "\n");
     }
 

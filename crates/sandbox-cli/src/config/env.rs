@@ -46,8 +46,21 @@ impl Environment {
         variables.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
+    /// The variables by which Slurm's programs find their cluster and their defaults, and jobs the user's
+    /// configuration; without those of the job that this process may be part of.
+    pub(crate) fn of_slurm(&self) -> Vec<(OsString, OsString)> {
+        let is_slurms = |name: &OsStr| {
+            ["HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "SLURM_CONF", "SLURM_CLUSTERS"]
+                .iter()
+                .any(|known| name == *known)
+                || name.as_encoded_bytes().starts_with(b"SBATCH_")
+        };
+        let variables = self.0.iter().filter(|(name, _)| is_slurms(name));
+        variables.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// The same with one more variable.
-    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(&self, name: &str, value: impl Into<OsString>) -> Self {
         let mut variables = self.0.clone();
         variables.insert(name.into(), value.into());
         Self(variables)

@@ -10,3 +10,5 @@ mod logins;
 mod s3;
 mod scope;
 mod search;
+
+pub(crate) use search::Needles;

@@ -8,5 +8,5 @@ mod places;
 mod run;
 mod trace;
 
-pub(in crate::credentials) use needles::Needles;
+pub(crate) use needles::Needles;
 pub(in crate::credentials) use places::Places;

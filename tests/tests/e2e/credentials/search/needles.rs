@@ -18,7 +18,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 /// Texts that must not be found, and the places where one was found.
-pub(in crate::credentials) struct Needles {
+pub(crate) struct Needles {
     texts: Vec<String>,
     found: BTreeMap<&'static str, Vec<String>>,
 }
@@ -34,7 +34,7 @@ const UNPACKED: u64 = 64 << 20;
 impl Needles {
     /// Searches for the plain values, the core of their Base64 at each alignment in both alphabets,
     /// and their hexadecimal and URL encodings.
-    pub(in crate::credentials) fn new(values: &[String]) -> Self {
+    pub(crate) fn new(values: &[String]) -> Self {
         let forms = values.iter().flat_map(|value| {
             let base64 = [STANDARD_NO_PAD, URL_SAFE_NO_PAD]
                 .into_iter()
@@ -53,17 +53,17 @@ impl Needles {
     }
 
     /// The places where one was found, with the exact positions.
-    pub(in crate::credentials) fn found(&self) -> &BTreeMap<&'static str, Vec<String>> {
+    pub(crate) fn found(&self) -> &BTreeMap<&'static str, Vec<String>> {
         &self.found
     }
 
     /// Forgets what was found.
-    pub(in crate::credentials) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.found.clear();
     }
 
     /// Searches `bytes`, which are `what` of `place`.
-    pub(in crate::credentials) fn look(&mut self, place: &'static str, what: &str, bytes: &[u8]) {
+    pub(crate) fn look(&mut self, place: &'static str, what: &str, bytes: &[u8]) {
         if self.are_in(bytes) {
             self.found.entry(place).or_default().push(what.to_owned());
         }
@@ -75,7 +75,7 @@ impl Needles {
 
     /// Searches every file at and below the paths, including compressed content. Files that vanish
     /// meanwhile are skipped.
-    pub(in crate::credentials) fn look_into_files<'a>(
+    pub(crate) fn look_into_files<'a>(
         &mut self,
         place: &'static str,
         paths: impl IntoIterator<Item = &'a Path>,
@@ -99,7 +99,7 @@ impl Needles {
     }
 
     /// Searches all readable memory of the process.
-    pub(in crate::credentials) fn look_into_memory(&mut self, place: &'static str, pid: u32) {
+    pub(crate) fn look_into_memory(&mut self, place: &'static str, pid: u32) {
         let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else {
             return;
         };

@@ -1,0 +1,191 @@
+//! `submit`: bundles to a cluster, as one array of jobs.
+
+use std::collections::BTreeSet;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use sandbox::host_path::{Found, Resolver, writable_folders};
+use sandbox_bundle::{Bundle, Digest, Limits};
+use sandbox_files::Replacement;
+
+use super::bundle;
+use crate::args::{GlobalArgs, SubmitArgs};
+use crate::config::{Environment, Places, is_written_by_others};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, sanitize_name};
+use crate::slurm::{Slurm, Submission, SubmittedTask};
+use crate::trust::Trust;
+
+/// The batch script. Slurm runs a copy of it.
+const SCRIPT: &str = "run.sh";
+/// The folder of the jobs' output, which sbatch does not create.
+const LOGS: &str = "logs";
+/// The time before its limit at which a job gets SIGTERM, in seconds: containers are ended, not lost.
+const GRACE: u32 = 60;
+/// What a job needs beside its task: MiB for the proxy and this program, and minutes to start and to end.
+const EXTRA_MEMORY: u64 = 256;
+const EXTRA_MINUTES: u64 = 12;
+/// The minutes for which a job waits for secrets.
+const WAIT_MINUTES: u64 = 10;
+
+/// Submits the bundles, and prints the number of the array.
+pub(crate) fn submit(
+    args: &SubmitArgs,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let places = Places::find(environment)?;
+    let resolver = places.resolver_without_tree()?;
+    let archive = trusted(&args.image_archive, &resolver)?;
+    let digest = Digest::of_all(archive.file()?).map_err(Failure::doing("read the archive of images"))?.1;
+    let writable = writable_folders(&places.state).map_err(Failure::doing("read the state folder"))?;
+    let archive = archive.path().to_owned();
+    let mut submission = Submission::new(archive, digest, writable, args.local.clone());
+    let mut limits = Vec::new();
+    for path in &args.bundles {
+        let found = trusted(path, &resolver)?;
+        let bundle = bundle::read(&found)?;
+        let is_trusted =
+            global.trust == Some(Trust::Now) || bundle::recorded(&places, &bundle.digest)?.is_some();
+        let task = task_of(&found, &bundle, is_trusted);
+        if !task.takes.is_empty() && !is_trusted {
+            let problem = format!("`{}` takes secrets, and was not written on this host", task.name());
+            return Err(Failure::new(problem).with_hint(
+                "look at it with `sandbox bundle show`, which names its hosts; then pass --trust",
+            ));
+        }
+        limits.push(bundle.manifest.settings.limits);
+        submission.tasks.push(task);
+    }
+    let count = submission.tasks.len();
+    let takes_secrets = submission.tasks.iter().any(|task| !task.takes.is_empty());
+    let folder = create(&args.output_dir, &resolver)?;
+    let program = std::env::current_exe().map_err(Failure::doing("find this program's file"))?;
+    write(&folder, &submission, &script(&program, &args.local, &folder)?)?;
+    let mut options = resources(&limits, takes_secrets);
+    options.extend_from_slice(&args.options);
+    options.extend([
+        "--parsable".to_owned(),
+        format!("--array=1-{count}{}", args.jobs.map(|most| format!("%{most}")).unwrap_or_default()),
+        format!("--job-name={}", submission.job_name()),
+        format!("--chdir={}", folder.display()),
+        format!("--output={LOGS}/%a.log"),
+        "--open-mode=append".to_owned(),
+        format!("--signal=B:TERM@{GRACE}"),
+        "--requeue".to_owned(),
+        "--export=ALL".to_owned(),
+        folder.join(SCRIPT).display().to_string(),
+    ]);
+    let number = Slurm::new(environment).run("sbatch", options, b"").map_err(|failure| {
+        let hint = format!("nothing was submitted; remove `{}` and try again", folder.display());
+        if failure.hint().is_some() { failure } else { failure.with_hint(hint) }
+    })?;
+    printer.line(sanitize_name(number.trim()));
+    let shown = sanitize_name(&folder.display().to_string());
+    printer
+        .message(format_args!("{shown}: {count} submitted; `sandbox collect {shown}` waits for the results"));
+    Ok(ExitStatus::Success)
+}
+
+/// The file at `path`, which nobody else could have written.
+fn trusted(path: &Path, resolver: &Resolver) -> Result<Found, Failure> {
+    let found = resolver.find(path)?;
+    if found.is_untrusted() || is_written_by_others(&found)? {
+        let shown = sanitize_name(&found.path().display().to_string());
+        return Err(Failure::new(format!("a task or another user could have written `{shown}`"))
+            .with_hint("move it to a folder that only you can write to"));
+    }
+    Ok(found)
+}
+
+fn task_of(found: &Found, bundle: &Bundle, is_trusted: bool) -> SubmittedTask {
+    let (required, optional) = bundle::given(&bundle.manifest.settings);
+    let takes: BTreeSet<String> = required.union(&optional).map(|&name| name.to_owned()).collect();
+    SubmittedTask { bundle: found.path().to_owned(), digest: bundle.digest, is_trusted, takes }
+}
+
+/// Creates the folder `path`, which must not exist.
+fn create(path: &Path, resolver: &Resolver) -> Result<PathBuf, Failure> {
+    let shown = sanitize_name(&path.display().to_string());
+    let name = path.file_name().ok_or_else(|| Failure::usage(format!("`{shown}` is not a name")))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = resolver.find(parent.unwrap_or(Path::new(".")))?;
+    if parent.is_untrusted() {
+        return Err(Failure::new(format!("`{shown}` is in a folder that tasks can write to")));
+    }
+    let folder = parent.path().join(name);
+    let create = |path: &Path| {
+        DirBuilder::new().mode(0o700).create(path).map_err(Failure::doing(format!("create `{shown}`")))
+    };
+    create(&folder)?;
+    create(&folder.join(LOGS))?;
+    create(&folder.join(Submission::ATTEMPTS))?;
+    Ok(folder)
+}
+
+fn write(folder: &Path, submission: &Submission, script: &str) -> Result<(), Failure> {
+    let record = serde_json::to_vec_pretty(submission)?;
+    for (name, text) in [(Submission::RECORD, &record[..]), (SCRIPT, script.as_bytes())] {
+        let path = folder.join(name);
+        let written = Replacement::private().durable().write(&path, text);
+        written.map_err(Failure::doing(format!("write `{}`", path.display())))?;
+    }
+    Ok(())
+}
+
+/// A script that becomes this program: signals to the script reach it.
+fn script(program: &Path, local: &Path, folder: &Path) -> Result<String, Failure> {
+    let quoted = |path: &Path| match path.to_str().filter(|_| path.is_absolute()) {
+        Some(text) => Ok(format!("'{}'", text.replace('\'', r"'\''"))),
+        None => Err(Failure::usage(format!("`{}` is not an absolute path of UTF-8", path.display()))),
+    };
+    Ok(format!(
+        "#!/bin/sh\nexec {} job --local {} -- {}\n",
+        quoted(program)?,
+        quoted(local)?,
+        quoted(folder)?
+    ))
+}
+
+/// The options for the largest task.
+fn resources(limits: &[Limits], takes_secrets: bool) -> Vec<String> {
+    let most = |of: fn(&Limits) -> Option<u64>| limits.iter().filter_map(of).max();
+    let cpus = most(|limits| limits.nano_cpus).map(|nano| nano.div_ceil(1_000_000_000));
+    let memory = most(|limits| limits.memory).map(|bytes| bytes.div_ceil(1 << 20) + EXTRA_MEMORY);
+    // A task without a limit has that of its partition.
+    let is_limited = limits.iter().all(|limits| limits.timeout.is_some());
+    let minutes = most(|limits| limits.timeout).filter(|_| is_limited);
+    let extra = EXTRA_MINUTES + if takes_secrets { WAIT_MINUTES } else { 0 };
+    let minutes = minutes.map(|seconds| seconds.div_ceil(60) + extra);
+    let options = [
+        cpus.map(|cpus| format!("--cpus-per-task={cpus}")),
+        memory.map(|memory| format!("--mem={memory}M")),
+        minutes.map(|minutes| format!("--time={minutes}")),
+    ];
+    options.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_are_those_of_the_largest_task() {
+        let of = |timeout, memory, nano_cpus| Limits { timeout, memory, nano_cpus, ..Limits::default() };
+        let limits = [of(Some(61), Some(1 << 30), None), of(Some(10), None, Some(1_500_000_000))];
+        assert_eq!(resources(&limits, false), ["--cpus-per-task=2", "--mem=1280M", "--time=14"]);
+        assert_eq!(resources(&limits, true)[2], "--time=24");
+        assert_eq!(resources(&[of(Some(60), None, None), Limits::default()], false), [""; 0]);
+    }
+
+    #[test]
+    fn script_quotes_paths_for_the_shell() {
+        let [program, local, folder] = ["/bin/it's", "/$HOME", "/a b"].map(Path::new);
+        let expected = "#!/bin/sh\nexec '/bin/it'\\''s' job --local '/$HOME' -- '/a b'\n";
+        assert_eq!(script(program, local, folder).unwrap(), expected);
+        assert!(script(program, Path::new("local"), folder).is_err());
+    }
+}
