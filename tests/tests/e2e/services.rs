@@ -51,14 +51,25 @@ impl Server {
 
     /// `PostgreSQL`, which refuses to run as root.
     pub(super) fn postgres() -> Self {
-        Self::start(
+        let server = Self::start(
             r#"bin=$(echo /usr/lib/postgresql/*/bin)
 as=
 if [ "$(id -u)" = 0 ]; then as="setpriv --reuid=65534 --regid=65534 --clear-groups"; chown 65534:65534 "$1"; fi
 cd "$1"
 $as "$bin/initdb" -D "$1/data" -A trust -U app --no-sync
 $as "$bin/postgres" -D "$1/data" -c listen_addresses=127.0.0.1 -c port="$2" -c unix_socket_directories= -c fsync=off"#,
-        )
+        );
+        // It listens before it takes connections.
+        let port = server.address.port().to_string();
+        let ready =
+            r#"bin=$(echo /usr/lib/postgresql/*/bin); exec "$bin/pg_isready" -q -h 127.0.0.1 -p "$1""#;
+        let began = Instant::now();
+        while !Command::new("sh").args(["-c", ready, "sh", &port]).status().is_ok_and(|ended| ended.success())
+        {
+            assert!(began.elapsed() < DEADLINE, "the server takes no connections");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        server
     }
 
     /// The reference server of the Model Context Protocol, with streamable HTTP at `/mcp`.

@@ -80,7 +80,9 @@ pub(crate) fn submit(
         folder.join(SCRIPT).display().to_string(),
     ]);
     let number = Slurm::new(environment).run("sbatch", options, b"").map_err(|failure| {
-        let hint = format!("nothing was submitted; remove `{}` and try again", folder.display());
+        // A busy controller may accept them and answer too late.
+        let (shown, name) = (folder.display(), submission.job_name());
+        let hint = format!("remove `{shown}` only if `squeue --name={name}` lists no job");
         if failure.hint().is_some() { failure } else { failure.with_hint(hint) }
     })?;
     printer.line(sanitize_name(number.trim()));
