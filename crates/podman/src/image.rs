@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bollard::models::{BuildInfo, ImageInspect};
 use bollard::query_parameters::{
@@ -19,8 +19,9 @@ use crate::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
 use crate::error::{Cause, EngineError, printable};
 use crate::image_facts::ImageFacts;
 
-/// Maximum number of attempts to list images while some are removed concurrently.
-const LIST_ATTEMPTS: usize = 5;
+/// The delays in milliseconds before further attempts to read images while some are removed
+/// concurrently.
+const RACE_DELAYS: [u64; 5] = [5, 10, 50, 200, 500];
 
 /// An image in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +45,10 @@ impl Engine {
     ///
     /// Like every call: see [`EngineError`]; also if `reference` is not a valid image name.
     pub async fn image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
-        for _ in 1..LIST_ATTEMPTS {
+        for delay in RACE_DELAYS {
             match self.image_once(reference).await {
                 // Podman 4 reads all images for the history of one.
-                Err(error) if error.is_image_race() => tracing::debug!(%error, "looking again"),
+                Err(error) if error.is_image_race() => look_again(&error, delay).await,
                 found => return found,
             }
         }
@@ -92,9 +93,9 @@ impl Engine {
     ///
     /// Like every call: see [`EngineError`].
     pub async fn list_images(&self, labels: &[String]) -> Result<Vec<ImageSummary>, EngineError> {
-        for _ in 1..LIST_ATTEMPTS {
+        for delay in RACE_DELAYS {
             match self.list_images_once(labels).await {
-                Err(error) if error.is_image_race() => tracing::debug!(%error, "looking again"),
+                Err(error) if error.is_image_race() => look_again(&error, delay).await,
                 listed => return listed,
             }
         }
@@ -204,6 +205,13 @@ impl Engine {
         }
         Ok(tags)
     }
+}
+
+/// Waits before another attempt: an image disappeared during the last one.
+async fn look_again(error: &EngineError, milliseconds: u64) {
+    tracing::debug!(%error, "looking again");
+    // tidy: sleep: podman does not report when a removal is complete
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }
 
 /// The names in a line such as `Loaded image: localhost/x:1,localhost/y:1`.

@@ -206,7 +206,7 @@ struct Rule {
     engines: &'static [Podman],
 }
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 15] = [
     Rule {
         paths: &[
             "crates/podman/",
@@ -252,6 +252,16 @@ const RULES: [Rule; 13] = [
         engines: &[],
     },
     Rule { paths: &["crates/sandbox-cli/"], tests: &["command_line::", "images::"], engines: &[] },
+    Rule { paths: &["crates/bundle/"], tests: &["bundles::", "slurm::"], engines: &[] },
+    Rule {
+        paths: &[
+            "crates/sandbox-cli/src/slurm/",
+            "crates/sandbox-cli/src/commands/job",
+            "crates/sandbox-cli/src/commands/submit",
+        ],
+        tests: &["slurm::"],
+        engines: &[],
+    },
     Rule { paths: &["crates/gate/"], tests: &["gate::", "command_line::gate::"], engines: &[] },
     Rule { paths: &["crates/sandbox/examples/"], tests: &["examples::", "gateway::"], engines: &[] },
     Rule { paths: &["crates/ssh/"], tests: &["ssh::"], engines: &[] },
