@@ -31,12 +31,12 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 16_300),
-    ("crates/sandbox-cli", 24_400),
+    ("crates/sandbox-cli", 24_460),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_780),
     ("xtask", 7_790),
-    (TESTS, 77_900),
+    (TESTS, 77_940),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -11,22 +11,23 @@ use crate::config::duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SlurmCommand {
-    /// Run bundles on a Slurm cluster, each in a job of its own
+    /// Submit bundles to Slurm as a job array, one task per bundle
     ///
-    /// The jobs are an array; each runs its bundle with rootless podman on its node, and stores the result
-    /// in DIR/N once. A job gets the memory, processors and time of the largest task. Prints the array's
-    /// number. See `sandbox jobs`, `collect` and `cancel`, which take DIR.
+    /// Each array task runs its bundle with rootless podman on its node, and writes the result to DIR/N once.
+    /// It gets the memory, CPUs and time of the largest bundle. Prints the job ID. See `sandbox jobs`,
+    /// `collect` and `cancel`, which take DIR.
     Submit(SubmitArgs),
     /// List submitted bundles with the state of their jobs
     Jobs(JobsArgs),
     /// Wait for the results of submitted bundles, and verify them
     ///
-    /// A bundle whose API was busy (exit code 75) is tried again, 5 times in all. Ends with 0 if every
+    /// A bundle whose API was busy (exit code 75) is requeued, up to 5 attempts in total. Ends with 0 if every
     /// bundle has a result, whatever its exit code, otherwise with 1.
     Collect(CollectArgs),
     /// Cancel submitted bundles
     ///
-    /// Running jobs end their containers first, which `scancel` alone does not wait for.
+    /// Stops the containers before the job ends; plain `scancel` can leave them behind. Bundles that wait for
+    /// a retry are not tried again. Cancelling is final.
     Cancel(CancelArgs),
     /// Run one submitted bundle on this node, as an element of Slurm's array
     #[command(hide = true)]
@@ -43,22 +44,23 @@ pub(crate) struct SubmitArgs {
     /// Submit to Slurm, with `sbatch`
     #[arg(long, required = true)]
     pub(crate) slurm: bool,
-    /// Create this folder for results and logs, on a file system that the nodes share
+    /// New folder for results and logs, on a file system that the nodes share
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output_dir: PathBuf,
     /// Archive of the bundles' images, from `sandbox image save` or `podman save`; each node loads it once
     #[arg(long, value_name = "FILE")]
     pub(crate) image_archive: PathBuf,
-    /// Run at most N bundles at a time [default: as many as Slurm does]
+    /// Run at most N bundles at a time [default: no limit]
     #[arg(short, long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroU32>,
-    /// Keep images, unpacked trees and podman's storage in this folder, which is on each node's own disk
+    /// Node-local folder for images, unpacked trees and podman's storage
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     pub(crate) local: PathBuf,
     /// Bundles to run
     #[arg(required = true, value_name = "BUNDLE")]
     pub(crate) bundles: Vec<PathBuf>,
-    /// Further options for sbatch
+    /// Options for sbatch; --array, --job-name, --chdir, --output, --open-mode, --signal, --requeue and
+    /// --export are set already
     #[arg(last = true, value_name = "OPTION")]
     pub(crate) options: Vec<String>,
 }
@@ -84,12 +86,11 @@ pub(crate) struct JobsArgs {
 pub(crate) struct CollectArgs {
     #[command(flatten)]
     pub(crate) submission: SubmissionArg,
-    /// Give the bundles the variables that they take: a JSON object on stdin such as {"NAME": "VALUE"},
-    /// which reaches each job encrypted by `munge`
+    /// Read secrets from stdin, a JSON object such as {"NAME": "VALUE"}, and send each job those that its
+    /// bundle takes, encrypted by `munge`
     #[arg(long)]
     pub(crate) secrets_stdin: bool,
-    /// Wait this long before the first retry of a bundle whose API was busy, and twice as long before each
-    /// further one
+    /// Delay before the first retry of a bundle whose API was busy, doubled for each further one
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration)]
     pub(crate) retry_delay: Duration,
 }

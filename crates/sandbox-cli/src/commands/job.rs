@@ -21,7 +21,8 @@ use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Interrupts};
 use crate::printer::Printer;
 use crate::slurm::{
-    Images, JobFolder, Node, Slurm, Submission, SubmittedTask, await_secrets, forget_secrets, pass_secrets,
+    Images, JobFolder, Node, Slurm, Submission, SubmittedTask, Taken, await_secrets, forget_secrets,
+    pass_secrets,
 };
 use crate::trust::{Trust, size};
 
@@ -61,6 +62,10 @@ async fn run(
         printer.message(format_args!("{number} has a result already"));
         return Ok(ExitStatus::Success);
     }
+    if folder.path().join(Submission::CANCELLED).join(number.to_string()).exists() {
+        printer.warning(format_args!("{number} was cancelled"));
+        return Ok(ExitStatus::Negative);
+    }
     let bundle = bundle::read(&resolver.find(&task.bundle)?)?;
     if bundle.digest != task.digest {
         return Err(Failure::new(format!("`{}` changed after it was submitted", task.name())));
@@ -85,9 +90,9 @@ async fn run(
     };
     let attempt = folder.path().join(Submission::ATTEMPTS);
     let attempt = attempt.join(format!("{number}-{:016x}", rand::random::<u64>()));
-    let mut secrets = secrets.as_deref();
-    let secrets = secrets.as_mut().map(|secrets| secrets as &mut (dyn io::Read + Send));
-    let caller = OfCaller { secrets, interrupts: Some(interrupts), ..OfCaller::default() };
+    let mut values = secrets.as_ref().map(|(values, _lock)| values.as_slice());
+    let values = values.as_mut().map(|values| values as &mut (dyn io::Read + Send));
+    let caller = OfCaller { secrets: values, interrupts: Some(interrupts), ..OfCaller::default() };
     let ended = run_in(&own, global, task, caller, &attempt, environment, printer).await;
     // It gets its name before the folders of the job go, which takes a while.
     let is_final = ended.as_ref().is_ok_and(|status| *status != ExitStatus::TryLater) && attempt.exists();
@@ -175,7 +180,7 @@ async fn secrets_of(
     node: &Node,
     environment: &Environment,
     printer: Printer,
-) -> Result<Option<Vec<u8>>, Failure> {
+) -> Result<Option<Taken>, Failure> {
     if task.takes.is_empty() {
         return Ok(None);
     }

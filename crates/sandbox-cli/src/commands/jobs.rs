@@ -1,17 +1,20 @@
 //! `jobs`, `collect`, `cancel`: what became of submitted bundles.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::io::{self, Read as _};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandbox::host_path::Found;
-use sandbox_bundle::{AgentSummary, RunResult};
+use sandbox_bundle::RunResult;
+use sandbox_files::{FileLock, create_folder};
 use serde::Serialize;
 
 use super::job::place;
 use super::result_copy::{record_of, verified};
+use super::run_bundle::given;
 use crate::args::{CancelArgs, CollectArgs, JobsArgs, Output};
 use crate::bundle_result::CHANGES;
 use crate::config::{Environment, Places};
@@ -25,12 +28,15 @@ use crate::table::aligned;
 const MOST_ATTEMPTS: u32 = 5;
 /// The time between two looks at Slurm's queue.
 const BETWEEN: Duration = Duration::from_secs(5);
+/// After so long, a node that did not take secrets is not asked for its other jobs in the same pass.
+const SILENCE: Duration = Duration::from_secs(10);
 /// Seconds for which `cancel` waits for jobs to end.
 const ENDING: u32 = 120;
-/// After so many looks, a bundle without an active job has no result.
-const LOOKS: u32 = 6;
-/// Bytes of secrets.
-const MOST_SECRETS: u64 = 1 << 20;
+/// After so long, the result of a job that has ended is not hidden by a cache of a network file system,
+/// which is up to a minute behind.
+const HIDDEN: Duration = Duration::from_secs(90);
+/// The lock of `collect`, in the folder of a submission.
+const LOCK: &str = "collect.lock";
 
 /// A submission, its folder, and Slurm.
 struct Submitted {
@@ -62,6 +68,9 @@ struct JobsReport {
     jobs: Vec<Row>,
 }
 
+/// The names of results without a final name, by the numbers of their bundles.
+type Attempts = BTreeMap<u32, Vec<OsString>>;
+
 /// What became of a bundle.
 enum Look {
     Waits,
@@ -77,8 +86,12 @@ struct Waiting {
     secrets: Option<BTreeMap<String, String>>,
     /// The starts of the jobs that have their secrets.
     given: BTreeMap<u32, String>,
-    /// For how many looks each has had no job that could store a result.
-    ended: BTreeMap<u32, u32>,
+    /// The nodes that did not respond in this pass.
+    silent: BTreeSet<String>,
+    /// The bundles whose jobs did not respond. They are asked after the others.
+    slow: BTreeSet<u32>,
+    /// Since when each has had no job that could store a result.
+    ended: BTreeMap<u32, Instant>,
     /// How often each was started again.
     retries: BTreeMap<u32, u32>,
 }
@@ -120,28 +133,34 @@ pub(crate) async fn cancel(
         let active = jobs.filter(|(number, job)| is_named(number) && !job.has_ended());
         Ok(active.map(|(_, job)| job.element).collect())
     };
+    // One that waits for a retry has no job.
+    let marked = submitted.mark_cancelled(is_named);
     let begun = active()?;
-    if begun.is_empty() {
-        printer.message("0 cancelled");
-        return Ok(ExitStatus::Success);
-    }
-    let cancel = |flags: &[&str]| {
-        let elements = begun.iter().map(String::as_str);
-        submitted.slurm.run("scancel", flags.iter().copied().chain(elements), b"")
-    };
-    // Only to the script, which is this program: it would lose podman otherwise. scancel may fail after it
-    // sent the signal.
-    let failed = cancel(&["--state=PENDING"]).and(cancel(&["--state=RUNNING", "--batch", "--signal=TERM"]));
-    for _ in 0..ENDING {
-        if active()?.is_empty() {
-            printer.message(format_args!("{} cancelled", begun.len()));
-            return Ok(ExitStatus::Success);
+    if !begun.is_empty() {
+        let cancel = |flags: &[&str]| {
+            let elements = begun.iter().map(String::as_str);
+            submitted.slurm.run("scancel", flags.iter().copied().chain(elements), b"")
+        };
+        // Only to the script, which is this program: it would lose podman otherwise. scancel may fail
+        // after it sent the signal.
+        let sent = cancel(&["--state=PENDING"]).and(cancel(&["--state=RUNNING", "--batch", "--signal=TERM"]));
+        let mut left = ENDING;
+        while !active()?.is_empty() {
+            if left == 0 {
+                sent?;
+                return Err(Failure::new("some jobs have not ended yet")
+                    .with_hint("look at them with `sandbox jobs`"));
+            }
+            left -= 1;
+            // tidy: sleep: Slurm reports no ends
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        // tidy: sleep: Slurm reports no ends
-        tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    failed?;
-    Err(Failure::new("some jobs have not ended yet").with_hint("look at them with `sandbox jobs`"))
+    let mut cancelled = marked?;
+    // Some may have stored their result meanwhile.
+    cancelled.retain(|number| !submitted.has_result(*number).unwrap_or(false));
+    printer.message(format_args!("{} cancelled", cancelled.len()));
+    Ok(ExitStatus::Success)
 }
 
 /// `collect`: waits for all results, and verifies them.
@@ -151,32 +170,37 @@ pub(crate) async fn collect(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let submitted = Submitted::open(&args.submission.folder, environment)?;
-    let secrets = if args.secrets_stdin { Some(read_secrets()?) } else { None };
+    let secrets = if args.secrets_stdin { Some(given::object(io::stdin().lock())?) } else { None };
+    let _lock = locked(&submitted, printer)?;
     let mut waiting = Waiting { retry_delay: args.retry_delay, secrets, ..Waiting::default() };
     let mut numbers: BTreeSet<u32> = submitted.submission.numbered().map(|(number, _)| number).collect();
     let (mut failed, mut is_reachable) = (BTreeMap::new(), true);
     while !numbers.is_empty() {
         // Before the results: a job that has ended has stored its own.
-        match submitted.slurm.jobs(&submitted.submission.job_name()) {
-            Ok(jobs) => {
+        let jobs = submitted.slurm.jobs(&submitted.submission.job_name());
+        match jobs.and_then(|jobs| Ok((jobs, submitted.attempts()?))) {
+            Ok((jobs, attempts)) => {
                 is_reachable = true;
-                numbers.retain(|number| match submitted.look(*number, &jobs, &mut waiting, printer) {
-                    Ok(Look::Waits) => true,
-                    Ok(Look::Done) => false,
-                    Ok(Look::Lost(reason)) => {
-                        failed.insert(*number, reason);
-                        false
+                waiting.silent.clear();
+                let mut order: Vec<u32> = numbers.iter().copied().collect();
+                order.sort_by_key(|number| waiting.slow.contains(number));
+                for number in order {
+                    match submitted.look(number, (&jobs, &attempts), &mut waiting, printer) {
+                        Ok(Look::Waits) => continue,
+                        Ok(Look::Done) => {}
+                        Ok(Look::Lost(reason)) => drop(failed.insert(number, reason)),
+                        Err(failure) => {
+                            printer.warning(format_args!("{number}: {failure}"));
+                            continue;
+                        }
                     }
-                    Err(failure) => {
-                        printer.warning(format_args!("{number}: {failure}"));
-                        true
-                    }
-                });
+                    numbers.remove(&number);
+                }
             }
             Err(failure) => {
                 if is_reachable {
                     printer.failure(&failure);
-                    printer.warning("jobs go on without Slurm's controller; waiting for it");
+                    printer.warning("jobs go on meanwhile; trying again");
                 }
                 is_reachable = false;
             }
@@ -194,17 +218,18 @@ pub(crate) async fn collect(
     Ok(if failed.is_empty() { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
-fn read_secrets() -> Result<BTreeMap<String, String>, Failure> {
-    let mut text = Vec::new();
-    let failed = Failure::doing("read the variables from stdin");
-    io::stdin().lock().take(MOST_SECRETS).read_to_end(&mut text).map_err(failed)?;
-    // An error of serde quotes no value but one of another type.
-    serde_json::from_slice(&text).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        Failure::usage(format!(
-            "the variables on stdin are not a JSON object of texts, at line {line}, column {column}"
-        ))
-    })
+/// The lock of `collect`: two would end each other's retries.
+fn locked(submitted: &Submitted, printer: Printer) -> Result<Option<FileLock>, Failure> {
+    let path = submitted.folder.path().join(LOCK);
+    match FileLock::try_exclusive(&path) {
+        Ok(Some(lock)) => Ok(Some(lock)),
+        Ok(None) => Err(Failure::new("another `sandbox collect` waits for these results")),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            printer.warning("the file system has no locks: run only one `sandbox collect`");
+            Ok(None)
+        }
+        Err(error) => Err(Failure::doing(format!("lock `{}`", path.display()))(error)),
+    }
 }
 
 /// Whether the API was busy. The exit code of a command is its own.
@@ -227,18 +252,33 @@ impl Submitted {
         }
     }
 
-    /// The results of attempts of a bundle that have no final name.
-    fn attempts(&self, number: u32) -> Result<Vec<Found>, Failure> {
-        let Some(all) = self.child(Submission::ATTEMPTS)? else { return Ok(Vec::new()) };
-        let prefix = format!("{number}-");
-        let names = all.names()?.into_iter();
-        let own = names.filter(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()));
-        // One that gets its final name meanwhile is gone.
-        let there = own.filter_map(|name| match all.child(&name) {
-            Err(error) if error.is_not_found() => None,
-            found => Some(found.map_err(Failure::from)),
-        });
-        there.collect()
+    /// The results of attempts that have no final name, by the numbers of their bundles.
+    fn attempts(&self) -> Result<Attempts, Failure> {
+        let mut attempts = Attempts::new();
+        let Some(all) = self.child(Submission::ATTEMPTS)? else { return Ok(attempts) };
+        for name in all.names()? {
+            let number = name.to_str().and_then(|name| name.split_once('-')?.0.parse().ok());
+            if let Some(number) = number {
+                attempts.entry(number).or_default().push(name);
+            }
+        }
+        Ok(attempts)
+    }
+
+    /// Marks the bundles that `is_named` selects and that have no result; returns those that had no mark.
+    fn mark_cancelled(&self, is_named: impl Fn(&u32) -> bool) -> Result<Vec<u32>, Failure> {
+        let marks = self.folder.path().join(Submission::CANCELLED);
+        let failed = || Failure::doing(format!("write to `{}`", marks.display()));
+        create_folder(&marks, 0o700).map_err(failed())?;
+        let mut marked = Vec::new();
+        for (number, _) in self.submission.numbered().filter(|(number, _)| is_named(number)) {
+            let mark = marks.join(number.to_string());
+            if !mark.exists() && !self.has_result(number)? {
+                fs::write(&mark, "").map_err(failed())?;
+                marked.push(number);
+            }
+        }
+        Ok(marked)
     }
 
     /// Whether there is a result. A cache of a network file system does not hide it.
@@ -247,9 +287,16 @@ impl Submitted {
     }
 
     /// The verified result of a bundle. A job that was killed before it could name its result is helped.
-    fn result(&self, number: u32, task: &SubmittedTask) -> Result<Option<RunResult>, Failure> {
+    fn result(
+        &self,
+        number: u32,
+        task: &SubmittedTask,
+        attempts: &[OsString],
+    ) -> Result<Option<RunResult>, Failure> {
         let name = number.to_string();
-        for attempt in self.attempts(number)? {
+        let all = if attempts.is_empty() { None } else { self.child(Submission::ATTEMPTS)? };
+        // One that gets its final name meanwhile is gone.
+        for attempt in all.iter().flat_map(|all| attempts.iter().filter_map(|name| all.child(name).ok())) {
             if record_of(&attempt).is_ok_and(|record| !is_to_be_repeated(&record)) {
                 // An attempt that is active does the same, and only one succeeds.
                 let _ = place(attempt.path(), &self.folder.path().join(&name));
@@ -268,6 +315,7 @@ impl Submitted {
 
     fn rows(&self) -> Result<Vec<Row>, Failure> {
         let jobs = self.slurm.jobs(&self.submission.job_name())?;
+        let attempts = self.attempts()?;
         let row = |(number, task): (u32, &SubmittedTask)| {
             let job = jobs.get(&number);
             let result = self.child(&number.to_string())?;
@@ -285,11 +333,8 @@ impl Submitted {
                 node: job.map(|job| job.node.clone()).filter(|node| !node.is_empty()),
                 reason: job.filter(|job| job.state == "PENDING").map(|job| job.reason.clone()),
                 exit_code: record.as_ref().map(|record| record.outcome.exit_code),
-                outcome: agent.map(|agent| {
-                    let AgentSummary { outcome, .. } = agent.summary;
-                    outcome.as_str()
-                }),
-                retries: self.attempts(number)?.len(),
+                outcome: agent.map(|agent| agent.summary.outcome.as_str()),
+                retries: attempts.get(&number).map_or(0, Vec::len),
             })
         };
         self.submission.numbered().map(row).collect()
@@ -303,57 +348,78 @@ impl Submitted {
     fn look(
         &self,
         number: u32,
-        jobs: &BTreeMap<u32, Job>,
+        (jobs, attempts): (&BTreeMap<u32, Job>, &Attempts),
         waiting: &mut Waiting,
         printer: Printer,
     ) -> Result<Look, Failure> {
         let Some((_, task)) = self.submission.numbered().find(|(own, _)| *own == number) else {
             return Ok(Look::Done);
         };
-        match self.result(number, task) {
-            Ok(None) => {}
-            Ok(Some(_)) => return Ok(Look::Done),
-            Err(failure) => return Ok(Look::Lost(failure.to_string())),
+        let attempts = attempts.get(&number).map_or(&[][..], Vec::as_slice);
+        let result = self.result(number, task, attempts);
+        if let Ok(Some(_)) = result {
+            return Ok(Look::Done);
         }
-        let lost = match jobs.get(&number) {
-            None => "Slurm does not know its job".to_owned(),
-            Some(job) if !job.has_ended() => {
-                waiting.ended.remove(&number);
-                if let Some(secrets) = &waiting.secrets
-                    && job.state == "RUNNING"
-                    && !task.takes.is_empty()
-                    && waiting.given.get(&number) != Some(&job.start)
-                    && self.give(job, task, secrets, printer)?
-                {
+        let job = jobs.get(&number);
+        if let Some(job) = job.filter(|job| !job.has_ended()) {
+            waiting.ended.remove(&number);
+            if let Some(secrets) = &waiting.secrets
+                && job.state == "RUNNING"
+                && !task.takes.is_empty()
+                && waiting.given.get(&number) != Some(&job.start)
+                && !waiting.silent.contains(&job.node)
+            {
+                let begun = Instant::now();
+                if self.give(job, task, secrets, printer)? {
                     waiting.given.insert(number, job.start.clone());
+                    waiting.slow.remove(&number);
+                } else if begun.elapsed() > SILENCE {
+                    waiting.silent.insert(job.node.clone());
+                    waiting.slow.insert(number);
                 }
-                return Ok(Look::Waits);
             }
-            Some(job) => match self.slurm.exit_code(job)? {
-                Some(code) if code == ExitStatus::TryLater.code() => {
-                    if waiting.secrets.is_some() || task.takes.is_empty() {
-                        return self.retry(number, job, waiting, printer);
-                    }
-                    "it takes secrets, and --secrets-stdin was not given".to_owned()
-                }
-                _ => format!("its job is {}", sanitize_name(&job.state)),
-            },
+            return Ok(Look::Waits);
+        }
+        let is_cancelled = self.folder.path().join(Submission::CANCELLED).join(number.to_string()).exists();
+        let code = match job.filter(|job| !is_cancelled && job.state == "FAILED") {
+            Some(job) => self.slurm.exit_code(job)?,
+            None => None,
         };
-        // The folder may be a moment behind Slurm, and a controller that starts behind its jobs.
-        let looks = waiting.ended.entry(number).or_default();
-        *looks += 1;
-        Ok(if *looks < LOOKS || self.has_result(number)? { Look::Waits } else { Look::Lost(lost) })
+        let since = *waiting.ended.entry(number).or_insert_with(Instant::now);
+        let is_over = since.elapsed() > HIDDEN;
+        let mut lost = match (&result, job) {
+            _ if is_cancelled => "it was cancelled".to_owned(),
+            (Err(failure), _) => failure.to_string(),
+            (_, None) => "Slurm does not know its job".to_owned(),
+            (_, Some(job)) => format!("its job is {}", sanitize_name(&job.state)),
+        };
+        if code == Some(ExitStatus::TryLater.code()) && result.is_ok() {
+            if waiting.secrets.is_none() && !task.takes.is_empty() {
+                "it takes secrets, and --secrets-stdin was not given".clone_into(&mut lost);
+            } else if let Some(job) = job
+                // A command may end with the same code, and its result be hidden.
+                && (is_over || attempts.len() > waiting.retries.get(&number).map_or(0, |made| *made as usize))
+            {
+                return self.retry((number, attempts.len()), job, waiting, printer);
+            }
+        }
+        let has_ended = match result {
+            // There is one, which is not valid, or is not visible as a whole.
+            Err(_) => is_over,
+            Ok(_) => (is_over || is_cancelled) && !self.has_result(number)?,
+        };
+        Ok(if has_ended { Look::Lost(lost) } else { Look::Waits })
     }
 
     /// Queues a job again. It cannot do that itself: Slurm would end it meanwhile.
     fn retry(
         &self,
-        number: u32,
+        (number, attempts): (u32, usize),
         job: &Job,
         waiting: &mut Waiting,
         printer: Printer,
     ) -> Result<Look, Failure> {
-        let before = u32::try_from(self.attempts(number)?.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        let before = u32::try_from(attempts).unwrap_or(u32::MAX).saturating_sub(1);
         let retries = waiting.retries.entry(number).or_default();
         let before = before.max(*retries);
         if before + 1 >= MOST_ATTEMPTS {
@@ -362,6 +428,7 @@ impl Submitted {
         let delay = waiting.retry_delay.as_secs().saturating_mul(1 << before);
         self.slurm.run("scontrol", ["requeue", &job.element], b"")?;
         *retries += 1;
+        waiting.ended.remove(&number);
         let (job, start) = (format!("JobId={}", job.element), format!("StartTime=now+{delay}"));
         match self.slurm.run("scontrol", ["update", &job, &start], b"") {
             Ok(_) => printer.message(format_args!("{number} is tried again in {delay} s")),
@@ -408,5 +475,61 @@ impl Row {
         let reason = reason.map(|reason| format!(" ({})", sanitize_name(&reason))).unwrap_or_default();
         let state = format!("{}{reason}", sanitize_name(&state));
         vec![number.to_string(), bundle, state, node, code, retries.to_string()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use sandbox::host_path::Resolver;
+    use sandbox_bundle::Digest;
+
+    use super::*;
+
+    #[test]
+    fn bundle_whose_api_was_busy_is_tried_again_unless_it_was_cancelled() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        let script = format!("#!/bin/sh\necho \"$*\" >> '{}'\necho ExitCode=75:0\n", at("calls").display());
+        fs::write(at("scontrol"), script).unwrap();
+        fs::set_permissions(at("scontrol"), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin", top.path().display());
+        let slurm = Slurm::new(&Environment::from([("PATH", path.as_str())]));
+        for folder in ["results", "results/cancelled"] {
+            fs::create_dir(at(folder)).unwrap();
+        }
+        let mut submission = Submission::new("/a".into(), Digest::of(b"a"), Vec::new(), "/local".into());
+        submission.tasks.push(SubmittedTask {
+            bundle: "/a.bundle".into(),
+            digest: Digest::of(b"a"),
+            is_trusted: true,
+            takes: BTreeSet::new(),
+        });
+        let folder = Resolver::new([""; 0]).find(&at("results")).unwrap();
+        let submitted = Submitted { folder, submission, slurm };
+        let job = Job {
+            element: "8_1".to_owned(),
+            id: "9".to_owned(),
+            state: "FAILED".to_owned(),
+            start: String::new(),
+            node: String::new(),
+            reason: String::new(),
+        };
+        let jobs = BTreeMap::from([(1, job)]);
+        let (hidden, evident) = (Attempts::new(), Attempts::from([(1, vec!["1-a".into()])]));
+        let mut waiting = Waiting { retry_delay: Duration::from_secs(7), ..Waiting::default() };
+        let mut look = |attempts: &Attempts| {
+            submitted.look(1, (&jobs, attempts), &mut waiting, Printer::new(0, true)).unwrap()
+        };
+        let show = "--oneliner show job 8_1\n";
+        assert!(matches!(look(&hidden), Look::Waits));
+        assert_eq!(fs::read_to_string(at("calls")).unwrap(), show, "its result may not be visible yet");
+        assert!(matches!(look(&evident), Look::Waits));
+        let expected = format!("{show}{show}requeue 8_1\nupdate JobId=8_1 StartTime=now+7\n");
+        assert_eq!(fs::read_to_string(at("calls")).unwrap(), expected);
+        fs::write(at("results/cancelled/1"), "").unwrap();
+        assert!(matches!(look(&evident), Look::Lost(reason) if reason == "it was cancelled"));
+        assert_eq!(fs::read_to_string(at("calls")).unwrap(), expected, "no further retry");
     }
 }

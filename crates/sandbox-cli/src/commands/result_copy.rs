@@ -16,7 +16,7 @@ use sandbox_files::tree::{Kind, Tree};
 use super::bundle;
 use crate::args::ResultArgs;
 use crate::bundle_result::{CHANGES, RECORD, files};
-use crate::config::{Environment, is_written_by_others};
+use crate::config::{Environment, demand_ours};
 use crate::failure::{Failure, with_causes};
 use crate::printer::{Printer, sanitize_name};
 use crate::settings::TrustedProject;
@@ -82,10 +82,7 @@ impl VerifiedResult {
         let folder = project.resolver.find(path)?;
         let shown = sanitize_name(&folder.path().display().to_string());
         // It could be another one after it was looked at.
-        if folder.is_untrusted() || is_written_by_others(&folder)? {
-            return Err(Failure::new(format!("a task or another user could write to `{shown}`"))
-                .with_hint("move it to a folder that only you can write to"));
-        }
+        demand_ours(&folder)?;
         let (record, changes) =
             verified(&folder).map_err(Failure::doing(format!("read `{shown}` as a result")))?;
         Ok(Self { record, changes, shown })
@@ -148,9 +145,8 @@ fn bundle_of(
     let found = project.resolver.find(path).map_err(|error| Failure::from(error).with_hint(hint))?;
     let shown = sanitize_name(&found.path().display().to_string());
     // A digest that is recorded is the user's.
-    if recorded.is_none() && (found.is_untrusted() || is_written_by_others(&found)?) {
-        return Err(Failure::new(format!("a task or another user could have written `{shown}`"))
-            .with_hint("move the bundle to a folder that only you can write to"));
+    if recorded.is_none() {
+        demand_ours(&found)?;
     }
     let bundle = bundle::read(&found)?;
     if bundle.digest != digest {

@@ -30,7 +30,7 @@ use crate::settings::{BundleFolders, TaskSettings};
 use crate::trust::Trust;
 use crate::workspace_copy::opened;
 
-mod given;
+pub(super) mod given;
 
 /// The session of an agent in the folder of its copy.
 const SESSION_FOLDER: &str = "session";

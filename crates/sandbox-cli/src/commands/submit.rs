@@ -11,7 +11,7 @@ use sandbox_files::Replacement;
 
 use super::bundle;
 use crate::args::{GlobalArgs, SubmitArgs};
-use crate::config::{Environment, Places, is_written_by_others};
+use crate::config::{Environment, Places, demand_ours};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
@@ -39,14 +39,16 @@ pub(crate) fn submit(
 ) -> Result<ExitStatus, Failure> {
     let places = Places::find(environment)?;
     let resolver = places.resolver_without_tree()?;
-    let archive = trusted(&args.image_archive, &resolver)?;
+    let archive = resolver.find(&args.image_archive)?;
+    demand_ours(&archive)?;
     let digest = Digest::of_all(archive.file()?).map_err(Failure::doing("read the archive of images"))?.1;
     let writable = writable_folders(&places.state).map_err(Failure::doing("read the state folder"))?;
     let archive = archive.path().to_owned();
     let mut submission = Submission::new(archive, digest, writable, args.local.clone());
     let mut limits = Vec::new();
     for path in &args.bundles {
-        let found = trusted(path, &resolver)?;
+        let found = resolver.find(path)?;
+        demand_ours(&found)?;
         let bundle = bundle::read(&found)?;
         let is_trusted =
             global.trust == Some(Trust::Now) || bundle::recorded(&places, &bundle.digest)?.is_some();
@@ -79,28 +81,23 @@ pub(crate) fn submit(
         "--export=ALL".to_owned(),
         folder.join(SCRIPT).display().to_string(),
     ]);
-    let number = Slurm::new(environment).run("sbatch", options, b"").map_err(|failure| {
-        // A busy controller may accept them and answer too late.
-        let (shown, name) = (folder.display(), submission.job_name());
-        let hint = format!("remove `{shown}` only if `squeue --name={name}` lists no job");
-        if failure.hint().is_some() { failure } else { failure.with_hint(hint) }
-    })?;
-    printer.line(sanitize_name(number.trim()));
     let shown = sanitize_name(&folder.display().to_string());
+    let (slurm, name) = (Slurm::new(environment), submission.job_name());
+    let array = slurm.run("sbatch", options, b"").or_else(|failure| {
+        // A busy controller may accept them and answer too late.
+        let accepted = slurm.jobs(&name).ok().and_then(|jobs| jobs.into_values().next());
+        if let Some((array, _)) = accepted.as_ref().and_then(|job| job.element.split_once('_')) {
+            printer.failure(&failure);
+            printer.warning("Slurm accepted the jobs all the same");
+            return Ok(array.to_owned());
+        }
+        let hint = format!("remove `{shown}` only if `squeue --name={name}` lists no job");
+        Err(if failure.hint().is_some() { failure } else { failure.with_hint(hint) })
+    })?;
+    printer.line(sanitize_name(array.trim()));
     printer
         .message(format_args!("{shown}: {count} submitted; `sandbox collect {shown}` waits for the results"));
     Ok(ExitStatus::Success)
-}
-
-/// The file at `path`, which nobody else could have written.
-fn trusted(path: &Path, resolver: &Resolver) -> Result<Found, Failure> {
-    let found = resolver.find(path)?;
-    if found.is_untrusted() || is_written_by_others(&found)? {
-        let shown = sanitize_name(&found.path().display().to_string());
-        return Err(Failure::new(format!("a task or another user could have written `{shown}`"))
-            .with_hint("move it to a folder that only you can write to"));
-    }
-    Ok(found)
 }
 
 fn task_of(found: &Found, bundle: &Bundle, is_trusted: bool) -> SubmittedTask {
@@ -125,6 +122,7 @@ fn create(path: &Path, resolver: &Resolver) -> Result<PathBuf, Failure> {
     create(&folder)?;
     create(&folder.join(LOGS))?;
     create(&folder.join(Submission::ATTEMPTS))?;
+    create(&folder.join(Submission::CANCELLED))?;
     Ok(folder)
 }
 

@@ -35,4 +35,4 @@ pub(crate) use read::{InvalidConfiguration, read_text};
 pub(crate) use schema::schema;
 pub(crate) use ssh::SshFile;
 pub(crate) use time::{duration, limit, time};
-pub(crate) use user::{is_written_by_others, user_file};
+pub(crate) use user::{demand_ours, is_written_by_others, user_file};

@@ -7,6 +7,7 @@ use sandbox::host_path::{Found, Resolver};
 use super::Environment;
 use super::file::ConfigFile;
 use crate::failure::Failure;
+use crate::printer::sanitize_name;
 
 /// `$XDG_CONFIG_HOME/sandbox/sandbox.yaml`, otherwise `~/.config/sandbox/sandbox.yaml`; `None` if
 /// the environment names no folder.
@@ -55,6 +56,16 @@ pub(super) fn written_by_others(label: &str, facts: (u32, u32, u32), own: (u32, 
 fn refusal(label: &str, owner: u32) -> Failure {
     Failure::new(format!("`{label}` may have been written by another user"))
         .with_hint(format!("if it was not: `chown {owner} {label}; chmod go-w {label}`"))
+}
+
+/// Fails if a task, or a user other than root and this one, can write to the file or folder.
+pub(crate) fn demand_ours(found: &Found) -> Result<(), Failure> {
+    if found.is_untrusted() || is_written_by_others(found)? {
+        let shown = sanitize_name(&found.path().display().to_string());
+        return Err(Failure::new(format!("a task or another user could have written `{shown}`"))
+            .with_hint("only you may be able to write to it and its folder: move it, or use `chmod go-w`"));
+    }
+    Ok(())
 }
 
 /// Whether users other than root and this one can write to the file or folder.

@@ -7,5 +7,5 @@ mod submission;
 
 pub(crate) use node::{Images, JobFolder, Node};
 pub(crate) use programs::{Job, Slurm};
-pub(crate) use secrets::{await_secrets, forget_secrets, pass_secrets, sealed};
+pub(crate) use secrets::{Taken, await_secrets, forget_secrets, pass_secrets, sealed};
 pub(crate) use submission::{Submission, SubmittedTask};

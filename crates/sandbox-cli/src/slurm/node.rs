@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::syncfs;
 use rustix::process::geteuid;
 use sandbox_files::{FileLock, Replacement, create_folder};
 
@@ -40,10 +41,14 @@ impl Node {
     pub(crate) fn open(disk: &Path) -> Result<Self, Failure> {
         let user = geteuid().as_raw();
         let name = format!("sandbox-{user}");
-        let of_user = PathBuf::from(format!("/run/user/{user}"));
-        let memory = if of_user.is_dir() { of_user } else { PathBuf::from("/dev/shm") };
-        let node = Self { local: disk.join(&name), run: memory.join(&name) };
-        [&node.local, &node.run].into_iter().try_for_each(|folder| owned(folder, user))?;
+        // Not /run/user, which logind makes and removes while jobs run.
+        let node = Self { local: disk.join(&name), run: Path::new("/dev/shm").join(&name) };
+        owned(
+            &node.local,
+            user,
+            "ask an administrator to remove it, or choose another --local with `sandbox submit`",
+        )?;
+        owned(&node.run, user, "ask an administrator to remove it")?;
         Ok(node)
     }
 
@@ -89,13 +94,15 @@ impl Images {
 
     pub(crate) fn set_ready(&self) -> Result<(), Failure> {
         let mark = self.mark();
-        let written = Replacement::private().write(&mark, b"");
+        // With the mark, all files must be on the disk.
+        let synced = fs::File::open(&self.storage).and_then(|storage| Ok(syncfs(&storage)?));
+        let written = synced.and_then(|()| Replacement::private().durable().write(&mark, b""));
         written.map_err(Failure::doing(format!("write `{}`", mark.display())))
     }
 }
 
 /// Creates `folder`, which only this user may change.
-fn owned(folder: &Path, user: u32) -> Result<(), Failure> {
+fn owned(folder: &Path, user: u32, hint: &str) -> Result<(), Failure> {
     let shown = folder.display();
     create_folder(folder, 0o700).map_err(Failure::doing(format!("create `{shown}` on this node")))?;
     let facts = fs::symlink_metadata(folder).map_err(Failure::doing(format!("read `{shown}`")))?;
@@ -106,8 +113,7 @@ fn owned(folder: &Path, user: u32) -> Result<(), Failure> {
     if is_safe_there && facts.is_dir() && facts.uid() == user && facts.mode() & 0o022 == 0 {
         return Ok(());
     }
-    Err(Failure::new(format!("others can write to `{shown}` on this node, or replace it"))
-        .with_hint("ask an administrator to remove it, or choose another --local with `sandbox submit`"))
+    Err(Failure::new(format!("others can write to `{shown}` on this node, or replace it")).with_hint(hint))
 }
 
 /// The folders of one job. What a killed job left is removed by the next one on its node.
@@ -163,7 +169,7 @@ impl JobFolder {
 
     /// Ends all containers, and removes all files.
     pub(crate) fn remove(self, printer: Printer) {
-        // Slow, and done again below only if it failed.
+        // Slow, so without the lock. Below, it finds nothing, or says why this failed.
         let _ = self.podman.remove();
         match FileLock::exclusive_blocking(&self.jobs_lock) {
             Ok(_lock) => self.remove_within(printer),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::geteuid;
-use sandbox_files::or_absent;
+use sandbox_files::{FileLock, or_absent};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::time::timeout;
@@ -41,13 +41,16 @@ pub(crate) fn sealed(slurm: &Slurm, secrets: &[u8]) -> Result<String, Failure> {
     slurm.run("munge", [user.as_str(), LIFETIME], secrets)
 }
 
+/// The secrets of a job, and a lock for as long as it has them.
+pub(crate) type Taken = (Vec<u8>, FileLock);
+
 /// Waits for the secrets of this job. `None` if there were none in time.
 pub(crate) async fn await_secrets(
     node: &Node,
     slurm: &Slurm,
     environment: &Environment,
     printer: Printer,
-) -> Result<Option<Vec<u8>>, Failure> {
+) -> Result<Option<Taken>, Failure> {
     let path = socket(node, environment)?;
     let failed = || Failure::doing(format!("listen on `{}`", path.display()));
     let mark = mark(&path);
@@ -74,12 +77,11 @@ pub(crate) async fn await_secrets(
             }
         }
     });
-    let taken = taken.await.ok().transpose();
+    let taken: Result<Option<_>, Failure> = taken.await.ok().transpose();
     or_absent(fs::remove_file(&path)).map_err(failed())?;
-    if let Ok(Some(_)) = &taken {
-        fs::write(&mark, "").map_err(failed())?;
-    }
-    taken
+    let Some(secrets) = taken? else { return Ok(None) };
+    let lock = FileLock::try_exclusive(&mark).map_err(failed())?;
+    Ok(lock.map(|lock| (secrets, lock)))
 }
 
 /// Removes what the job has in the folder for sockets.
@@ -91,7 +93,8 @@ pub(crate) fn forget_secrets(node: &Node, environment: &Environment) {
     }
 }
 
-/// The file that says to a second `sandbox collect` that a job has its secrets.
+/// The file that says to a second `sandbox collect` that a job has its secrets, while it is locked: a
+/// killed attempt with the same id leaves it.
 fn mark(socket: &Path) -> PathBuf {
     socket.with_added_extension("taken")
 }
@@ -110,10 +113,14 @@ pub(crate) fn pass_secrets(node: &Node, environment: &Environment) -> Result<(),
     };
     match pass() {
         Ok(TAKEN) => Ok(()),
-        Err(_) if mark(&path).exists() => Ok(()),
+        Err(_) if is_locked(&mark(&path)) => Ok(()),
         Ok(_) => Err(Failure::new("the job did not take the secrets")),
         Err(error) => Err(Failure::doing("pass secrets to the job")(error)),
     }
+}
+
+fn is_locked(mark: &Path) -> bool {
+    mark.exists() && matches!(FileLock::try_exclusive(mark), Ok(None))
 }
 
 fn socket(node: &Node, environment: &Environment) -> Result<PathBuf, Failure> {

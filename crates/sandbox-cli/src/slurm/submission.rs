@@ -8,7 +8,7 @@ use sandbox::host_path::{Found, Resolver};
 use sandbox_bundle::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::config::is_written_by_others;
+use crate::config::demand_ours;
 use crate::failure::Failure;
 use crate::printer::sanitize_name;
 
@@ -50,6 +50,8 @@ impl Submission {
     pub(crate) const RECORD: &str = "submission.json";
     /// The folder of results without a final name: those of attempts that found an API busy stay there.
     pub(crate) const ATTEMPTS: &str = "attempts";
+    /// The folder of marks of cancelled bundles, each named by the number.
+    pub(crate) const CANCELLED: &str = "cancelled";
 
     /// One without bundles.
     pub(crate) fn new(
@@ -70,9 +72,7 @@ impl Submission {
     pub(crate) fn open(folder: &Path, resolver: &Resolver) -> Result<(Found, Self), Failure> {
         let found = resolver.find(folder)?;
         let shown = sanitize_name(&found.path().display().to_string());
-        if found.is_untrusted() || is_written_by_others(&found)? {
-            return Err(Failure::new(format!("a task or another user could write to `{shown}`")));
-        }
+        demand_ours(&found)?;
         let record = found.child(OsStr::new(Self::RECORD)).map_err(|error| {
             let is_missing = error.is_not_found();
             let failure = Failure::from(error);
@@ -139,7 +139,7 @@ mod tests {
         fs::write(&record, serde_json::to_vec(&submission).unwrap()).unwrap();
         assert_eq!(open().unwrap(), 1, "the control");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(open().unwrap_err().to_string().contains("another user could write"));
+        assert!(open().unwrap_err().to_string().contains("another user could have written"));
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(
             &record,

@@ -62,8 +62,7 @@ umount -l /.old
 cd /
 mount --make-rshared /
 
-mkdir -p /run/munge /run/user
-install -d -m 700 -o "$USER_ID" -g "$USER_ID" "/run/user/$USER_ID"
+mkdir -p /run/munge
 munged --force --pid-file=/run/munge/pid --log-file=/local/munged.log --seed-file=/local/munge.seed \
     --num-threads=2
 echo "$pid"

@@ -26,6 +26,9 @@ const ENDLESS: u32 = 2;
 /// The number of a bundle that runs long enough to be queued again meanwhile.
 const REQUEUED: u32 = 3;
 
+/// The numbers of bundles that start only when a node is lost, however long what comes before takes.
+const HELD: &str = "31-60";
+
 /// Writes bundles that take a secret, print their number and end with that number modulo 3.
 fn pack(cluster: &Cluster) {
     let image = &Setting::of_this_run().image;
@@ -149,7 +152,7 @@ fn assert_nothing_left(cluster: &Cluster) {
             processes => Err(format!("{node} has {processes}")),
         });
         assert_eq!(names(&cluster.local(node).join("sandbox-64321/jobs")), [""; 0], "{node}");
-        let left = cluster.run(node, &["find", "/tmp", "/run/user/64321/sandbox-64321", "-mindepth", "1"]);
+        let left = cluster.run(node, &["find", "/tmp", "/dev/shm/sandbox-64321", "-mindepth", "1"]);
         assert_eq!(left, "", "{node}");
     }
 }
@@ -202,6 +205,8 @@ async fn no_result_is_lost_or_doubled_and_nothing_is_left() {
     let bundles: Vec<String> = (1..=COUNT).map(|number| format!("{number}.bundle")).collect();
     let bundles: Vec<&str> = bundles.iter().map(String::as_str).collect();
     let jobs = Jobs::submit(&cluster, "jobs", &["-j", "12"], &bundles, &[]);
+    let held = format!("{}_[{HELD}]", jobs.array);
+    cluster.run(CONTROLLER, &["scontrol", "hold", &held]);
     let collect = jobs.collect(&cluster, &json!({"TOKEN": token}));
 
     jobs.until_begun(ENDLESS);
@@ -215,6 +220,7 @@ async fn no_result_is_lost_or_doubled_and_nothing_is_left() {
     let busy: Vec<&Value> = rows.iter().filter(of_both).map(|row| &row["node"]).collect();
     let node = NODES.into_iter().find(|node| busy.iter().all(|busy| *busy != node)).expect("a node");
     cluster.run(CONTROLLER, &["scontrol", "requeue", &format!("{}_{REQUEUED}", jobs.array)]);
+    cluster.run(CONTROLLER, &["scontrol", "release", &held]);
     jobs.until_running(&cluster, node);
     cluster.crash(node);
     cluster.until_state(node, &["down"]);

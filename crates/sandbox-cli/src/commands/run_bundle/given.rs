@@ -13,36 +13,48 @@ use crate::printer::plain_or_quoted;
 /// Bytes of all variables as JSON.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads a JSON object with the values of the variables that a bundle with `settings` takes.
+/// Reads a JSON object with the values of variables.
 ///
 /// # Errors
 ///
-/// If one is missing, or there is one that it does not take. No error quotes a value.
-pub(super) fn read(settings: &Settings, input: impl Read) -> Result<Environment, Failure> {
+/// If it is another document. No error quotes a value.
+pub(in crate::commands) fn object(input: impl Read) -> Result<BTreeMap<String, String>, Failure> {
     let mut text = Vec::new();
     let failed = || Failure::doing("read the variables from stdin");
     input.take(LONGEST + 1).read_to_end(&mut text).map_err(failed())?;
-    let invalid = |problem: String| Failure::usage(format!("the variables on stdin {problem}"));
     if text.len() as u64 > LONGEST {
-        return Err(invalid(format!("have more than {LONGEST} bytes")));
+        return Err(invalid(&format!("have more than {LONGEST} bytes")));
     }
-    let values: BTreeMap<String, String> = serde_json::from_slice(&text).map_err(|error| {
+    serde_json::from_slice(&text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        invalid(format!("are not a JSON object of texts, at line {line}, column {column}"))
+        invalid(&format!("are not a JSON object of texts, at line {line}, column {column}"))
             .with_hint(r#"write {"NAME": "VALUE"} for the names that `sandbox bundle show` lists"#)
-    })?;
+    })
+}
+
+/// Reads the values of the variables that a bundle with `settings` takes.
+///
+/// # Errors
+///
+/// Like [`object`]; also if one is missing, or there is one that it does not take.
+pub(super) fn read(settings: &Settings, input: impl Read) -> Result<Environment, Failure> {
+    let values = object(input)?;
     let (required, optional) = bundle::given(settings);
     if let Some(missing) = required.iter().find(|name| !values.contains_key(**name)) {
-        return Err(invalid(format!("lack {}, which the bundle needs", plain_or_quoted(missing))));
+        return Err(invalid(&format!("lack {}, which the bundle needs", plain_or_quoted(missing))));
     }
     let is_taken = |name: &str| required.contains(name) || optional.contains(name);
     if let Some(other) = values.keys().find(|name| !is_taken(name)) {
-        return Err(invalid(format!("have {}, which the bundle does not take", plain_or_quoted(other))));
+        return Err(invalid(&format!("have {}, which the bundle does not take", plain_or_quoted(other))));
     }
     if let Some((name, _)) = values.iter().find(|(_, value)| value.contains('\0')) {
-        return Err(invalid(format!("have a zero byte in {}", plain_or_quoted(name))));
+        return Err(invalid(&format!("have a zero byte in {}", plain_or_quoted(name))));
     }
     Ok(values.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
+}
+
+fn invalid(problem: &str) -> Failure {
+    Failure::usage(format!("the variables on stdin {problem}"))
 }
 
 #[cfg(test)]
