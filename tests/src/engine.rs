@@ -47,20 +47,31 @@ pub async fn raw(method: &str, target: &str) -> (u16, Bytes) {
     send(method, target, None).await
 }
 
+/// Sends `file` to podman's own API; returns status and body of the answer.
+///
+/// # Panics
+///
+/// If the engine is not reachable.
+pub async fn upload(method: &str, path: &str, file: impl Into<Bytes>) -> (u16, Bytes) {
+    exchange(method, &format!("/v4.0.0/libpod{path}"), None, file.into()).await
+}
+
 async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) {
+    let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    exchange(method, target, Some("application/json"), body).await
+}
+
+async fn exchange(method: &str, target: &str, content_type: Option<&str>, body: Bytes) -> (u16, Bytes) {
     let socket: PathBuf = Setting::of_this_run().engine.trim_start_matches("unix://").into();
     let stream = UnixStream::connect(socket).await.expect("the engine's socket");
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("the engine speaks HTTP");
     tokio::spawn(connection);
-    let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-    let request = Request::builder()
-        .method(method)
-        .uri(target)
-        .header("host", "engine")
-        .header("content-type", "application/json")
-        .body(Full::new(body))
-        .expect("a good request");
+    let mut request = Request::builder().method(method).uri(target).header("host", "engine");
+    if let Some(content_type) = content_type {
+        request = request.header("content-type", content_type);
+    }
+    let request = request.body(Full::new(body)).expect("a good request");
     let response = sender.send_request(request).await.expect("the engine answers");
     let status = response.status().as_u16();
     (status, response.into_body().collect().await.expect("a whole answer").to_bytes())
@@ -181,6 +192,11 @@ pub async fn printed(spec: &Value) -> String {
     log_text(&finish(&created).await)
 }
 
+/// The output so far of a container whose log driver is `k8s-file`.
+pub async fn log(container: &str) -> String {
+    log_text(&log_frames(container).await)
+}
+
 fn log_text(log: &[u8]) -> String {
     // Each frame of the log has a header of eight bytes.
     let mut text = String::new();
@@ -239,7 +255,11 @@ fn id_of(created: &Value) -> String {
 async fn log_at_end(id: &str) -> Bytes {
     let wait = format!("/containers/{id}/wait?condition=exited&condition=stopped");
     call("POST", &wait, None).await;
-    let logs = format!("/containers/{id}/logs?stdout=true&stderr=true");
+    log_frames(id).await
+}
+
+async fn log_frames(container: &str) -> Bytes {
+    let logs = format!("/containers/{container}/logs?stdout=true&stderr=true");
     call("GET", &logs, None).await.1
 }
 

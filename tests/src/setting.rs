@@ -43,6 +43,10 @@ pub struct Setting {
     pub s3_server: PathBuf,
     /// The Debian system of the machines of a Slurm cluster.
     pub slurm: PathBuf,
+    /// kubectl.
+    pub kubectl: PathBuf,
+    /// The folder of kubernetes-validate and its dependencies, for `PYTHONPATH`.
+    pub kubernetes_validate: PathBuf,
     /// The folder of the static proxy program.
     pub proxy_dir: PathBuf,
     /// The `sandbox` command.
@@ -91,6 +95,8 @@ impl Setting {
             mcp_server: variable("MCP_SERVER").into(),
             s3_server: variable("S3_SERVER").into(),
             slurm: variable("SLURM").into(),
+            kubectl: variable("KUBECTL").into(),
+            kubernetes_validate: variable("KUBERNETES_VALIDATE").into(),
             proxy_dir: variable("PROXY_DIR").into(),
             sandbox_bin: variable("SANDBOX_BIN").into(),
             examples: variable("EXAMPLES").into(),

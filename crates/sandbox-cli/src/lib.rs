@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod git_report;
 mod image_context;
 mod interrupt;
+mod kubernetes;
 mod network_log;
 mod owner;
 mod printer;

@@ -97,7 +97,7 @@ pub mod isolation {
 
 /// The log of a task's network activity.
 pub mod network {
-    pub use crate::egress::{ProxyError, ShieldState};
+    pub use crate::egress::{ProxyError, RemoteProxy, ShieldState};
     pub use crate::spec::{Answer, Question};
     pub use sandbox_network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
     pub use sandbox_proxy_protocol::{Tokens, Traffic, Verdict};

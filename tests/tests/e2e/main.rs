@@ -19,6 +19,7 @@ mod identity;
 mod image_builds;
 mod images;
 mod isolation;
+mod kubernetes;
 mod lifecycle;
 mod mcp;
 mod protocols;

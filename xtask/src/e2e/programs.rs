@@ -10,6 +10,7 @@ use crate::apt::{self, Needed};
 use crate::cargo;
 use crate::claude_code;
 use crate::go;
+use crate::kubernetes::Kubernetes;
 use crate::mcp_server;
 use crate::nextest::{self, Built};
 use crate::npm;
@@ -20,7 +21,7 @@ use crate::slurm;
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::task_proxy_image::{self, INSIDE};
 
-use super::tiers::{NEED_DATABASES, NEED_FETCHED, NEED_S3, NEED_SLURM, Selection};
+use super::tiers::{NEED_DATABASES, NEED_FETCHED, NEED_KUBERNETES, NEED_S3, NEED_SLURM, Selection};
 
 /// The newest npm that runs on the Node.js of the image with clients.
 const NPM: &str = "npm@10";
@@ -40,6 +41,7 @@ pub(crate) struct Programs {
     fetched: Option<Fetched>,
     s3_server: Option<PathBuf>,
     slurm: Option<PathBuf>,
+    kubernetes: Option<Kubernetes>,
 }
 
 struct Fetched {
@@ -67,9 +69,10 @@ impl Programs {
         // Only if needed, since the build takes minutes.
         let s3_server = are_any(&NEED_S3).then(s3_server::program).transpose()?;
         let slurm = are_any(&NEED_SLURM).then(slurm::root).transpose()?;
+        let kubernetes = are_any(&NEED_KUBERNETES).then(Kubernetes::prepare).transpose()?;
         let stand_in = cargo::program_for_tests("stand-in")?;
         let proxy = task_proxy_image::build_for_tests()?;
-        Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched, s3_server, slurm })
+        Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched, s3_server, slurm, kubernetes })
     }
 
     /// The variables that name the programs.
@@ -80,6 +83,7 @@ impl Programs {
             path.map_or_else(|| "/not-fetched-for-fast-tests".into(), OsString::from)
         };
         let fetched = |path: fn(&Fetched) -> &PathBuf| or_none(self.fetched.as_ref().map(path));
+        let kubernetes = |path: fn(&Kubernetes) -> &PathBuf| or_none(self.kubernetes.as_ref().map(path));
         vec![
             ("SANDBOX_E2E_IMAGE", BASE.reference().into()),
             ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
@@ -93,6 +97,8 @@ impl Programs {
             ("SANDBOX_E2E_MCP_SERVER", fetched(|fetched| &fetched.mcp_server)),
             ("SANDBOX_E2E_S3_SERVER", or_none(self.s3_server.as_ref())),
             ("SANDBOX_E2E_SLURM", or_none(self.slurm.as_ref())),
+            ("SANDBOX_E2E_KUBECTL", kubernetes(|kubernetes| &kubernetes.kubectl)),
+            ("SANDBOX_E2E_KUBERNETES_VALIDATE", kubernetes(|kubernetes| &kubernetes.validate)),
             ("SANDBOX_E2E_PROXY_DIR", folder(&self.proxy).into()),
             ("SANDBOX_E2E_SANDBOX_BIN", self.sandbox.clone().into()),
             // cargo builds examples with the tests, in a subfolder of the programs' folder.

@@ -195,6 +195,8 @@ pub(super) const NEED_DATABASES: [&str; 3] =
 pub(super) const NEED_S3: [&str; 1] = ["credentials::s3::"];
 /// Beginnings of the names of tests that need a Slurm cluster.
 pub(super) const NEED_SLURM: [&str; 1] = ["slurm::"];
+/// Beginnings of the names of tests that need what checks manifests for Kubernetes.
+pub(super) const NEED_KUBERNETES: [&str; 1] = ["kubernetes::"];
 
 /// The tests that a change of a path adds to the fast ones.
 struct Rule {
@@ -206,7 +208,7 @@ struct Rule {
     engines: &'static [Podman],
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule {
         paths: &[
             "crates/podman/",
@@ -260,6 +262,18 @@ const RULES: [Rule; 15] = [
             "crates/sandbox-cli/src/commands/submit",
         ],
         tests: &["slurm::"],
+        engines: &[],
+    },
+    Rule {
+        paths: &[
+            "crates/sandbox-cli/src/args/render",
+            "crates/sandbox-cli/src/commands/render",
+            "crates/sandbox-cli/src/kubernetes",
+            "crates/sandbox/src/egress/remote",
+            "crates/sandbox/src/egress/trust/",
+            "tests/tests/e2e/kubernetes/",
+        ],
+        tests: &["kubernetes::"],
         engines: &[],
     },
     Rule { paths: &["crates/gate/"], tests: &["gate::", "command_line::gate::"], engines: &[] },
@@ -325,7 +339,7 @@ fn rootless() -> String {
 /// or no longer be left out.
 pub(crate) fn check(tests: &Built) -> Result<()> {
     let names = tests.names(E2E)?;
-    let lists: [&[&str]; 11] = [
+    let lists: [&[&str]; 12] = [
         &FAST,
         &SLOW,
         &FAST_ON_4,
@@ -337,6 +351,7 @@ pub(crate) fn check(tests: &Built) -> Result<()> {
         &NEED_DATABASES,
         &NEED_S3,
         &NEED_SLURM,
+        &NEED_KUBERNETES,
     ];
     let listed = lists.into_iter().chain(RULES.iter().map(|rule| rule.tests)).flatten();
     missing(listed, &names).map_or(Ok(()), |name| {

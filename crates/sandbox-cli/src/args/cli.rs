@@ -9,8 +9,8 @@ use sandbox::EngineAddress;
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, BundleCommand,
     ConfigCommand, CopyOfRun, DiffArgs, EachTask, ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs,
-    PolicyCommand, ReceiptCommand, ReportArgs, RunArgs, RunsArg, ShellArgs, SlurmCommand, SshCommand,
-    StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
+    PolicyCommand, ReceiptCommand, RenderArgs, ReportArgs, RunArgs, RunsArg, ShellArgs, SlurmCommand,
+    SshCommand, StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
 };
 use crate::trust::Trust;
 
@@ -123,6 +123,8 @@ pub(crate) enum Command {
     Receipt(ReceiptCommand),
     #[command(flatten)]
     Slurm(SlurmCommand),
+    /// Write manifests that run a command and its proxy on Kubernetes (experimental)
+    Render(Box<RenderArgs>),
     /// Write settings, allowlist and Dockerfile for the project's languages and agent
     Init(InitArgs),
     /// Show the changes a task made in its copy of the work tree

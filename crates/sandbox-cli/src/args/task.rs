@@ -60,7 +60,7 @@ impl PolicyArgs {
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct TaskArgs {
     #[command(flatten)]

@@ -18,8 +18,8 @@ use crate::work_tree;
 
 use super::{
     agent, allowlist, apply, attach, build, bundle, clean, config, diff, discard, doctor, exec, gate,
-    generate, image, init, job, jobs, logs, policy, receipt, report, run, run_bundle, runs, ssh, status,
-    submit, trust, verify, watch,
+    generate, image, init, job, jobs, logs, policy, receipt, render, report, run, run_bundle, runs, ssh,
+    status, submit, trust, verify, watch,
 };
 
 use run_bundle::OfCaller;
@@ -47,10 +47,7 @@ pub(crate) async fn dispatch(
     match command {
         Command::Run(args) => Box::pin(run_in(args, needing, &global, environment, printer)).await,
         Command::Exec(args) if args.run.is_some() => exec_in_run(args, environment, printer).await,
-        Command::Exec(args) => {
-            let project = trusted(&args.image, args.allowlist.as_deref())?;
-            exec_in(&project, args, &global, environment, printer).await
-        }
+        Command::Exec(args) => exec_in(args, needing, &global, environment, printer).await,
         // Expanded to `run` before.
         Command::Shell(_) => Ok(ExitStatus::Usage),
         Command::Build { args, force } => {
@@ -62,6 +59,10 @@ pub(crate) async fn dispatch(
         }
         Command::Receipt(command) => receipt::receipt(&command, environment, printer),
         Command::Bundle(command) => bundle::bundle(&command, needing, environment, printer),
+        Command::Render(args) => {
+            let project = trusted(&args.image, args.policy.allowlist.as_deref())?;
+            render::render(*args, &project, global, environment, printer).await
+        }
         Command::Slurm(command) => Box::pin(slurm(command, global, environment, printer)).await,
         Command::Init(args) => init::init(&args, environment, printer),
         Command::Diff(args) => diff::diff(&args, &configured()?, sandbox, environment, printer).await,
@@ -191,12 +192,13 @@ async fn verify_in(
 }
 
 async fn exec_in(
-    project: &TrustedProject,
     args: ExecArgs,
+    trusted: impl FnOnce(Needs<'_>) -> Result<TrustedProject, Failure>,
     global: &GlobalArgs,
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    let project = trusted(Needs { image: Some(&args.image), allowlist: args.allowlist.as_deref() })?;
     let settings = project.exec(&args, global, environment, printer)?;
     let status = run::run(settings, args.command, run::Streams::default(), printer).await?;
     if status.code() != 0 && args.workspace == WorkspaceAccess::Rw && project.belongs_to_root() {

@@ -23,6 +23,7 @@ mod jobs;
 mod logs;
 mod policy;
 mod receipt;
+mod render;
 mod report;
 mod result_copy;
 mod run;

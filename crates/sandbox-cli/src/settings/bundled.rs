@@ -68,7 +68,7 @@ impl TrustedProject {
         })
     }
 
-    /// Refuses settings that mean something only on this host, and secrets in files.
+    /// Refuses what cannot be in a bundle.
     fn refuse_what_stays(&self, args: &PackArgs) -> Result<(), Failure> {
         if args.image.max_image_age.is_some() {
             return Err(Failure::usage("--max-image-age builds an image, and a bundle only names one"));
@@ -79,8 +79,13 @@ impl TrustedProject {
                 "write `!env NAME`, `!command`, `!file` or `!keyring` in its place: the value is then given where the bundle runs",
             ));
         }
+        self.refuse_bound_to_host("a bundle")
+    }
+
+    /// Refuses settings that mean something only on this host, as not for `place`.
+    pub(crate) fn refuse_bound_to_host(&self, place: &str) -> Result<(), Failure> {
         let Some((key, why, location)) = self.file.bound_to_host() else { return Ok(()) };
-        let problem = format!("`{key}` {why}, so it cannot be in a bundle");
+        let problem = format!("`{key}` {why}, so it cannot be in {place}");
         let failure = match location {
             Some(location) => InvalidFile::new(location, problem).into(),
             None => Failure::new(problem),

@@ -242,7 +242,7 @@ impl TrustedProject {
     }
 
     /// The configuration of upstream access.
-    pub(super) fn upstream(&self) -> Result<UpstreamConfig, Failure> {
+    pub(crate) fn upstream(&self) -> Result<UpstreamConfig, Failure> {
         upstream(&self.file.upstream, |path| {
             let (input, roots) = self.roots(path)?;
             self.obey(input.as_ref(), true)?;

@@ -93,6 +93,15 @@ pub enum ProxyError {
         /// The time that was waited.
         within: Duration,
     },
+    /// A proxy elsewhere cannot have a part of the configuration.
+    #[error("{what} needs this host, so a proxy elsewhere cannot have it")]
+    NeedsHost {
+        /// That part.
+        what: &'static str,
+    },
+    /// The start document of a proxy could not be written.
+    #[error("failed to write the start document of a proxy: {0}")]
+    StartDocument(String),
     /// The proxy no longer accepts commands.
     #[error("the egress proxy is gone")]
     ProxyGone,

@@ -35,6 +35,11 @@ impl RootAuthority {
     /// The name under which OpenSSL looks for the certificate in a folder of certificates.
     pub(crate) const HASHED_NAME: &'static str = "59134a59.0";
 
+    /// A new authority, whose key is only in this value.
+    pub(crate) fn new() -> Result<Self, ProxyError> {
+        Self::with_key(KeyPair::generate()?)
+    }
+
     /// The authority stored in `state_dir`, created if missing. Blocks on the file system.
     pub(crate) fn load_or_create(state_dir: &Path) -> Result<Self, ProxyError> {
         let file = AuthorityFile::lock(state_dir)?;
@@ -71,13 +76,19 @@ impl RootAuthority {
 
     fn create(file: &AuthorityFile) -> Result<Self, ProxyError> {
         let key = KeyPair::generate()?;
+        let key_pem = key.serialize_pem();
+        let root = Self::with_key(key)?;
+        file.write(&format!("{key_pem}{}", root.certificate_pem))?;
+        tracing::info!(path = %file.path().display(), "created a root authority");
+        Ok(root)
+    }
+
+    fn with_key(key: KeyPair) -> Result<Self, ProxyError> {
         let now = OffsetDateTime::now_utc();
         let mut params = root_params();
         params.not_before = now - BACKDATED;
         params.not_after = now + ROOT_LIFE;
         let certificate_pem = params.self_signed(&key)?.pem();
-        file.write(&format!("{}{certificate_pem}", key.serialize_pem()))?;
-        tracing::info!(path = %file.path().display(), "created a root authority");
         Ok(Self { certificate_pem, issuer: Issuer::new(root_params(), key) })
     }
 

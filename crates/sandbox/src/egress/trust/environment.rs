@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::files::{self, TrustFiles};
+use crate::egress::authority::RootAuthority;
 
 /// The target of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,21 @@ pub(in crate::egress) fn variables(files: &TrustFiles) -> BTreeMap<String, Strin
         variables.extend(SETTINGS.map(|(name, file)| (name.to_owned(), files.in_container(file))));
     }
     variables
+}
+
+/// The files of a task without trust files of its image, by their names in [`files::FOLDER`], and its
+/// variables. Java and PHP need files that only those have.
+pub(in crate::egress) fn remote(
+    root_pem: &str,
+) -> (BTreeMap<&'static str, String>, BTreeMap<&'static str, String>) {
+    let names = [files::ROOT, RootAuthority::HASHED_NAME];
+    let path = |kind| match kind {
+        Kind::Bundle | Kind::Root => Some(format!("{}/{}", files::FOLDER, files::ROOT)),
+        Kind::Folder => Some(files::FOLDER.to_owned()),
+        Kind::JavaOption | Kind::PhpFolder => None,
+    };
+    let variables = VARIABLES.iter().filter_map(|(name, kind, _)| Some((*name, path(*kind)?)));
+    (names.map(|name| (name, root_pem.to_owned())).into(), variables.collect())
 }
 
 fn value(files: &TrustFiles, kind: Kind) -> String {

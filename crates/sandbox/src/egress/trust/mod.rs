@@ -11,6 +11,6 @@ mod files;
 mod java;
 
 pub(crate) use environment::names as variable_names;
-pub(super) use environment::variables;
+pub(super) use environment::{remote, variables};
 pub(crate) use files::{BUILD_FOLDER, FOLDER};
 pub(super) use files::{TrustFiles, TrustStore};
