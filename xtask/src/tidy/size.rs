@@ -36,7 +36,7 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/ssh", 900),
     ("crates/workspace", 6_780),
     ("xtask", 7_880),
-    (TESTS, 78_400),
+    (TESTS, 78_460),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -3,7 +3,7 @@
 use allowlist::Scheme;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, number_data_point};
+use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric, number_data_point};
 use proptest::prelude::*;
 use prost::Message as _;
 use sandbox_proxy_protocol::{RequestRecord, Tokens, TunnelRecord};
@@ -52,6 +52,11 @@ fn logs(messages: &[Message]) -> Vec<LogRecord> {
 fn spans(messages: &[Message]) -> Vec<Span> {
     let request = ExportTraceServiceRequest::decode(one(messages, Signal::Traces)).unwrap();
     request.resource_spans[0].scope_spans[0].spans.clone()
+}
+
+fn metrics(messages: &[Message]) -> Vec<Metric> {
+    let request = ExportMetricsServiceRequest::decode(one(messages, Signal::Metrics)).unwrap();
+    request.resource_metrics[0].scope_metrics[0].metrics.clone()
 }
 
 fn values(attributes: &[KeyValue]) -> Vec<(&str, String)> {
@@ -124,10 +129,8 @@ fn metrics_of_a_run_add_up_its_requests() {
     assert_eq!(spans(&telemetry.take()).len(), 1, "none for requests that were counted only");
     let agent = AgentEnd { name: "claude".to_owned(), outcome: None, cost: Some(0.5), turns: Some(2) };
     let messages = telemetry.end(&RunEnd { agent: Some(agent), ..end(0) });
-    let request = ExportMetricsServiceRequest::decode(one(&messages, Signal::Metrics)).unwrap();
-    let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
     let mut found = Vec::new();
-    for metric in metrics {
+    for metric in metrics(&messages) {
         match metric.data.as_ref().unwrap() {
             Data::Sum(sum) => {
                 assert_eq!(sum.aggregation_temporality(), AggregationTemporality::Delta);
@@ -160,6 +163,64 @@ fn metrics_of_a_run_add_up_its_requests() {
         "sandbox.cost 0 0.5",
     ];
     assert_eq!(found, expected);
+}
+
+/// The series that a metric is in Prometheus, and the labels from its attributes, as the collector names
+/// them.
+fn in_prometheus(metric: &Metric) -> (Vec<String>, Vec<String>) {
+    let unit = match metric.unit.as_str() {
+        "By" => "_bytes",
+        "s" => "_seconds",
+        "USD" => "_USD",
+        unit if unit.starts_with('{') => "",
+        unit => panic!("{unit}"),
+    };
+    let (suffixes, attributes) = match metric.data.as_ref().unwrap() {
+        Data::Sum(sum) if sum.is_monotonic => (vec!["_total"], &sum.data_points[0].attributes),
+        Data::Histogram(histogram) => {
+            (vec!["_bucket", "_count", "_sum"], &histogram.data_points[0].attributes)
+        }
+        other => panic!("{other:?}"),
+    };
+    let name = metric.name.replace('.', "_");
+    let series = suffixes.iter().map(|suffix| format!("{name}{unit}{suffix}")).collect();
+    (series, values(attributes).iter().map(|(name, _)| name.replace('.', "_")).collect())
+}
+
+#[test]
+fn dashboard_has_every_metric_and_no_name_that_is_not_sent() {
+    let mut telemetry = telemetry();
+    telemetry.push(&entry(&Event::Request(request())));
+    let agent = AgentEnd { name: "claude".to_owned(), outcome: None, cost: Some(0.5), turns: None };
+    let messages = telemetry.end(&RunEnd { agent: Some(agent), ..end(0) });
+    let sent: Vec<_> = metrics(&messages).iter().map(in_prometheus).collect();
+
+    let dashboard = include_str!("../../../../docs/grafana-dashboard.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let mut queries: Vec<String> = panels
+        .flat_map(|panel| panel["targets"].as_array().unwrap())
+        .map(|target| format!("{} {}", target["expr"], target["legendFormat"]))
+        .collect();
+    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+    queries.extend(variables.map(|variable| variable["definition"].to_string()));
+
+    let mut seen = vec![false; sent.len()];
+    for query in &queries {
+        let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        // All names have underscores. Those of Grafana's variables begin with two.
+        let names: Vec<&str> = words.filter(|word| word.contains('_') && !word.starts_with("__")).collect();
+        let has = |list: &[String], name: &str| list.iter().any(|item| item == name);
+        let used = |(series, _): &(Vec<String>, Vec<String>)| names.iter().any(|name| has(series, name));
+        for name in &names {
+            let is_sent =
+                sent.iter().any(|metric| used(metric) && (has(&metric.0, name) || has(&metric.1, name)));
+            let is_function = ["histogram_quantile", "label_replace", "label_values"].contains(name);
+            assert!(is_sent || is_function, "{name} in {query}");
+        }
+        sent.iter().zip(&mut seen).for_each(|(metric, seen)| *seen |= used(metric));
+    }
+    assert!(seen.iter().all(|seen| *seen), "{seen:?} of {sent:?}");
 }
 
 /// The bodies of all messages for `event`.
