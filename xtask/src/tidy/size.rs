@@ -35,8 +35,8 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_780),
-    ("xtask", 7_880),
-    (TESTS, 78_460),
+    ("xtask", 7_900),
+    (TESTS, 78_640),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

@@ -59,8 +59,8 @@ pub(crate) struct GlobalArgs {
     /// sockets]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) engine: Option<EngineAddress>,
-    /// Configuration file [default: .sandbox/sandbox.yaml]
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    /// Configuration file, or a folder to use in place of .sandbox [default: .sandbox/sandbox.yaml]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
     /// Trust the project's current files for this command; with a digest, only if `sandbox trust
     /// --show` prints the same one; with `run --bundle`, the digest of the bundle

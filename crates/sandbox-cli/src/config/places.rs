@@ -30,6 +30,11 @@ impl Folder {
         Self { path }
     }
 
+    /// The folder `path`, wherever it is.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     /// The name that it has in the project.
     pub(crate) fn name(&self) -> Option<&OsStr> {
         self.path.file_name()

@@ -82,14 +82,18 @@ impl Project {
         Self::load_at(&current, None, environment, printer)
     }
 
-    /// Reads the settings of the folder `root`, or from the configuration at `named`.
+    /// Reads the settings of the folder `root`, or those at `named`: a configuration, or a folder with
+    /// all of them.
     pub(crate) fn load_at(
         root: &Path,
         named: Option<PathBuf>,
         environment: &Environment,
         printer: Printer,
     ) -> Result<Self, Failure> {
-        let folder = Folder::of(root);
+        let (folder, named) = match named {
+            Some(path) if path.is_dir() => (Folder::at(path), None),
+            named => (Folder::of(root), named),
+        };
         let is_named = named.is_some();
         let path = named.unwrap_or_else(|| folder.config());
         let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();

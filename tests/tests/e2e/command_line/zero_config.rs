@@ -238,3 +238,22 @@ async fn settings_in_a_parent_folder_are_the_projects() {
     project.write("src/deep/.git", "gitdir: elsewhere\n");
     assert_ne!(run("src/deep").code, Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn config_that_is_a_folder_replaces_the_projects_settings() {
+    let project = Project::new();
+    fs::rename(project.path().join(".sandbox"), project.path().join("other")).expect("a folder");
+    project.write(".sandbox/sandbox.yaml", "engine: unix:///no/such.sock\n");
+    project.write(".sandbox/network-allowlist.yaml", "domains: []\n");
+    let run = ["run", "--config", "other", "--", "curl", "-sS", "https://open.test/"];
+    let ended = project.output(&run);
+    assert_eq!(ended.stdout, "hello from open.test\n", "{ended:?}");
+    // A task could write there, too.
+    let refused: Ended = project.wary(&run).output().expect("the command").into();
+    assert!(
+        refused.code == Some(125) && refused.stderr.contains("other/network-allowlist.yaml"),
+        "{refused:?}"
+    );
+    // The control: those of the project.
+    assert_ne!(project.run("true").code, Some(0));
+}
