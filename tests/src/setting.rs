@@ -39,6 +39,10 @@ pub struct Setting {
     pub go: PathBuf,
     /// The program of an MCP server, for Node.js.
     pub mcp_server: PathBuf,
+    /// act, which runs jobs of GitHub.
+    pub act: PathBuf,
+    /// gitlab-ci-local, which runs jobs of GitLab, for Node.js.
+    pub gitlab_ci_local: PathBuf,
     /// The S3 server that verifies signatures.
     pub s3_server: PathBuf,
     /// The Debian system of the machines of a Slurm cluster.
@@ -93,6 +97,8 @@ impl Setting {
             npm: variable("NPM").into(),
             go: variable("GO").into(),
             mcp_server: variable("MCP_SERVER").into(),
+            act: variable("ACT").into(),
+            gitlab_ci_local: variable("GITLAB_CI_LOCAL").into(),
             s3_server: variable("S3_SERVER").into(),
             slurm: variable("SLURM").into(),
             kubectl: variable("KUBECTL").into(),

@@ -15,6 +15,7 @@ mod archive;
 mod bench;
 mod browser;
 mod cargo;
+mod ci_runners;
 mod claude_code;
 mod debian;
 mod demo;

@@ -5,6 +5,7 @@ mod agent;
 mod agent_ends;
 mod asking;
 mod bundles;
+mod ci;
 mod clients;
 mod command_line;
 mod credentials;

@@ -57,6 +57,7 @@ pub(crate) fn tested(build: Build) -> Result<Made> {
     if let [first, ..] = places.as_slice() {
         ensure_image(first.engine.socket(), &CLIENTS)?;
         step("the commands in the archive's documents", || first.documents(&made))?;
+        step("the image of the command", || first.image(&made))?;
     }
     Ok(made)
 }
@@ -116,6 +117,20 @@ impl Place {
         markdown::check_links(&reader.documents())?;
         documents::test(&self.engine, &reader, &self.internet)?;
         reader.leave()
+    }
+
+    /// The image with the command and an engine of its own.
+    fn image(&self, made: &Made) -> Result<()> {
+        let shared = self.engine.socket().path().parent().context("the socket has no folder")?;
+        let mut script = command("sh", ["-c", include_str!("image.sh")]);
+        script
+            .env("PODMAN", self.engine.client())
+            .env("ROOT", self.podman.root()?)
+            .env("FOLDER", shared.join("image"))
+            .env("DEB", &made.deb)
+            .env("DOCKERFILE", workspace::root().join("ci/Dockerfile"))
+            .env("IMAGE", BASE.reference());
+        process::run_quietly(&mut script)
     }
 }
 

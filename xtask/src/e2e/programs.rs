@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use crate::apt::{self, Needed};
 use crate::cargo;
+use crate::ci_runners::CiRunners;
 use crate::claude_code;
 use crate::go;
 use crate::kubernetes::Kubernetes;
@@ -49,6 +50,7 @@ struct Fetched {
     npm: PathBuf,
     go: PathBuf,
     mcp_server: PathBuf,
+    ci: CiRunners,
 }
 
 impl Programs {
@@ -95,6 +97,8 @@ impl Programs {
             ("SANDBOX_E2E_NPM", fetched(|fetched| &fetched.npm)),
             ("SANDBOX_E2E_GO", fetched(|fetched| &fetched.go)),
             ("SANDBOX_E2E_MCP_SERVER", fetched(|fetched| &fetched.mcp_server)),
+            ("SANDBOX_E2E_ACT", fetched(|fetched| &fetched.ci.act)),
+            ("SANDBOX_E2E_GITLAB_CI_LOCAL", fetched(|fetched| &fetched.ci.gitlab_ci_local)),
             ("SANDBOX_E2E_S3_SERVER", or_none(self.s3_server.as_ref())),
             ("SANDBOX_E2E_SLURM", or_none(self.slurm.as_ref())),
             ("SANDBOX_E2E_KUBECTL", kubernetes(|kubernetes| &kubernetes.kubectl)),
@@ -114,6 +118,6 @@ impl Fetched {
         let npm = npm::unpacked(NPM, "npm")?;
         let go = go::root()?;
         let mcp_server = mcp_server::program()?;
-        Ok(Self { agents, npm, go, mcp_server })
+        Ok(Self { agents, npm, go, mcp_server, ci: CiRunners::prepare()? })
     }
 }

@@ -186,8 +186,14 @@ const ON_PODMAN_4: [&str; 29] = [
 
 /// Beginnings of the names of tests that need programs other than those of this checkout and Claude
 /// Code.
-pub(super) const NEED_FETCHED: [&str; 5] =
-    ["clients::", "command_line::learn::", "command_line::other_agents::", "credentials::clients::", "mcp::"];
+pub(super) const NEED_FETCHED: [&str; 6] = [
+    "ci::",
+    "clients::",
+    "command_line::learn::",
+    "command_line::other_agents::",
+    "credentials::clients::",
+    "mcp::",
+];
 /// Beginnings of the names of tests that need databases.
 pub(super) const NEED_DATABASES: [&str; 3] =
     ["gateway::", "services::cache_of_the_host", "services::database_of_the_host"];
@@ -208,7 +214,7 @@ struct Rule {
     engines: &'static [Podman],
 }
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     Rule {
         paths: &[
             "crates/podman/",
@@ -276,6 +282,7 @@ const RULES: [Rule; 16] = [
         tests: &["kubernetes::"],
         engines: &[],
     },
+    Rule { paths: &["action.yml", "templates/"], tests: &["ci::"], engines: &[] },
     Rule { paths: &["crates/gate/"], tests: &["gate::", "command_line::gate::"], engines: &[] },
     Rule { paths: &["crates/sandbox/examples/"], tests: &["examples::", "gateway::"], engines: &[] },
     Rule { paths: &["crates/ssh/"], tests: &["ssh::"], engines: &[] },

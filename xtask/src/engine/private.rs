@@ -113,7 +113,7 @@ impl Podman {
     }
 
     /// The Debian system that it runs in, built once for all engines that share it.
-    fn root(self) -> Result<PathBuf> {
+    pub(crate) fn root(self) -> Result<PathBuf> {
         match self {
             Self::Four | Self::FourRootless => PODMAN_FOUR.folder("podman4"),
             Self::Five | Self::FiveRootless | Self::Gvisor | Self::Quota => PODMAN_FIVE.folder("podman5"),
