@@ -134,7 +134,7 @@ pub mod workspace {
         Applied, ApplyOptions, Change, ChangeKind, EntryKind, FailedImport, Findings, GitChanges,
         GitIdentity, MainWorkTree, OutsideRepository, OutsideRepositoryError, Protection, RepositoryChanges,
         TamperKind, TamperedPath, TreeFilesError, Versions, WaitingSetting, Withheld, WorkspaceCopy,
-        WorkspaceError, git_configurations, ignored_paths, remove_folder, tree_files,
+        WorkspaceError, git_configurations, git_credentials, ignored_paths, remove_folder, tree_files,
     };
     pub use sandbox_workspace::{
         ImportError, ImportReport, Left, RefChange, RefOutcome, SettingChange, WorkTreeFiles,

@@ -2,6 +2,33 @@
 
 pub(super) use sandbox_host_git::{Setting, settings as settings_up_to_nul};
 
+/// The names of the settings in `text`, a git configuration, that have a password or a token: in a URL, or
+/// in a header of requests. The names have none.
+#[must_use]
+pub fn git_credentials(text: &[u8]) -> Vec<String> {
+    let settings = settings_up_to_nul(text).unwrap_or_default().into_iter();
+    let with_one = settings.filter_map(|mut setting| {
+        let in_name = setting.subsection.as_deref().is_some_and(is_url_with_credential);
+        if in_name {
+            setting.subsection = Some(b"*".to_vec());
+        }
+        let is_header = setting.section == "http" && setting.key == "extraheader";
+        (in_name || is_header || is_url_with_credential(&setting.value)).then(|| setting.name())
+    });
+    with_one.collect()
+}
+
+/// Whether a URL has a password, or a name of a user that is as long as a token.
+fn is_url_with_credential(text: &[u8]) -> bool {
+    const TOKEN: usize = 20;
+    let text = String::from_utf8_lossy(text);
+    let authority = text.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    let user = authority.and_then(|authority| authority.rsplit_once('@'));
+    user.is_some_and(|(user, _)| {
+        user.len() >= TOKEN || user.split_once(':').is_some_and(|(_, password)| !password.is_empty())
+    })
+}
+
 /// Whether git uses the setting only to store and show data: the origin and the format of a
 /// repository. `is_work_tree` returns whether `core.worktree` names a folder of the same tree that
 /// points back to this repository.
@@ -170,6 +197,16 @@ mod tests {
         ] {
             assert!(!is_harmless(text), "{text}");
         }
+    }
+
+    #[test]
+    fn credentials_are_found_in_urls_and_headers_and_not_named() {
+        let text = "[remote \"origin\"]\n url = https://x:secret@host/app\n pushurl = https://alice@host/app\n\
+                    [remote \"plain\"]\n url = https://host/x:y@z\n[submodule \"m\"]\n url = ssh://git@host/m\n\
+                    [url \"https://ghp_secret0123456789abcdef@host/\"]\n insteadOf = https://host/\n\
+                    [http \"https://host/\"]\n extraHeader = Authorization: basic secret\n";
+        let found = git_credentials(text.as_bytes());
+        assert_eq!(found, ["remote.origin.url", "url.*.insteadof", "http.https://host/.extraheader"]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod workspace_guard;
 
 pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, Versions, Withheld, WorkspaceCopy};
 pub use error::{WorkspaceError, sanitized};
+pub use git_config::git_credentials;
 pub use git_identity::{GitIdentity, git_configurations};
 pub use git_view::{FailedImport, GitChanges, Patience, RepositoryChanges, WaitingSetting};
 pub use invalid::InvalidSpec;

@@ -121,6 +121,7 @@ impl TrustedProject {
             }
         }
         let protection = self.protection(args.unprotected);
+        self.warn_of_git_credentials(printer);
         Ok(TaskSettings {
             root: self.root.clone(),
             is_bundle: false,

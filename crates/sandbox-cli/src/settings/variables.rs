@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use sandbox::ContainerEnv;
 use sandbox::credentials::PreparedSecrets;
-use sandbox::workspace::{GitIdentity, git_configurations};
+use sandbox::workspace::{GitIdentity, git_configurations, git_credentials};
 
 use super::Project;
 use located_yaml::{InvalidFile, Location};
 
 use crate::config::Environment;
 use crate::failure::Failure;
-use crate::printer::Printer;
+use crate::printer::{Printer, sanitize_name};
+
+/// Bytes of a git configuration that is searched for credentials.
+const MOST_CONFIG: u64 = 1 << 20;
 
 impl Project {
     /// The variables of `env` and `pass_env`.
@@ -39,6 +42,19 @@ impl Project {
 }
 
 impl Project {
+    /// Warns of credentials in the configuration of the project's repository, which tasks can read.
+    pub(super) fn warn_of_git_credentials(&self, printer: Printer) {
+        // What is not a file there is not for git either.
+        let read = self.resolver.read(&self.root.join(".git/config"), MOST_CONFIG);
+        let names = read.ok().flatten().map(|(_, text)| git_credentials(&text)).unwrap_or_default();
+        if !names.is_empty() {
+            printer.warning(format_args!(
+                "the task can read the credentials in .git/config: {}; move them to a credential helper",
+                sanitize_name(&names.join(", "))
+            ));
+        }
+    }
+
     /// The variables of `--env`. None may reveal a value of which the task has a surrogate.
     pub(super) fn flag_variables(
         named: &[String],

@@ -240,6 +240,20 @@ async fn settings_in_a_parent_folder_are_the_projects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn credential_in_the_repositorys_configuration_is_warned_of() {
+    let project = Project::new();
+    let config = |user: &str| format!("[remote \"origin\"]\n\turl = https://{user}git.test/app\n");
+    project.write(".git/config", &config("any:secret@"));
+    let ended = project.run("cat .git/config");
+    assert!(ended.stdout.contains("any:secret@"), "the task can read it: {ended:?}");
+    assert!(ended.stderr.contains("credentials in .git/config: remote.origin.url"), "{ended:?}");
+    assert!(!ended.stderr.contains("secret"), "{ended:?}");
+    project.write(".git/config", &config(""));
+    let control = project.run("cat .git/config");
+    assert!(control.code == Some(0) && !control.stderr.contains("credentials"), "{control:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn config_that_is_a_folder_replaces_the_projects_settings() {
     let project = Project::new();
     fs::rename(project.path().join(".sandbox"), project.path().join("other")).expect("a folder");
