@@ -129,7 +129,10 @@ async fn save(
         .ensure_image(ImageRequest::new(source).network_log_dir(run).on_line(|line| printer.progress(line)))
         .await?;
     let tags = sandbox.image_tags(source).await?;
-    let tags: Vec<&str> = tags.repo.iter().chain([&tags.overlay]).map(String::as_str).collect();
+    // A bundle has the name of its image, not the tag of the layer that is added here.
+    let existing = if let ImageSource::Existing(name) = source { Some(name) } else { None };
+    let tags = existing.into_iter().chain(&tags.repo).chain([&tags.overlay]);
+    let tags: Vec<&str> = tags.map(String::as_str).collect();
     let writing = || format!("write `{}`", dir.join(ARCHIVE).display());
     let dir = resolver.make_folder(dir)?;
     let (archive, unfinished) = (OsStr::new(ARCHIVE), OsStr::new("images.tar.unfinished"));

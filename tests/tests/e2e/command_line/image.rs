@@ -1,5 +1,7 @@
 //! `image`.
 
+use std::process::Command;
+
 use e2e_tests::setting::Setting;
 
 use super::project::{Project, config};
@@ -42,4 +44,16 @@ async fn saved_image_is_loaded_without_a_rebuild() {
         "the control: a rebuilt image differs: {rebuilt:?}"
     );
     project.output(&["image", "prune", "--max-image-age", "0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn saved_image_that_was_not_built_here_keeps_its_name() {
+    let project = Project::new();
+    let image = &Setting::of_this_run().image;
+    let saved = project.output(&["image", "save", "saved"]);
+    assert_eq!(saved.stdout.lines().next(), Some(image.as_str()), "{saved:?}");
+    let mut tar = Command::new("tar");
+    tar.arg("-xOf").arg(project.path().join("saved/images.tar")).arg("manifest.json");
+    let manifest = tar.output().expect("tar").stdout;
+    assert!(String::from_utf8_lossy(&manifest).contains(image.as_str()), "{image}");
 }
