@@ -22,9 +22,11 @@ const OF_TASKS: [&str; 10] =
     after_help = "\
 The task's pod needs the address of the proxy's, so they are rendered one after the other:
 
-  sandbox render --kubernetes --name fix --dns 192.0.2.53 --proxy-image registry.example/sandbox-proxy > proxy.yaml
+  sandbox render --kubernetes --name fix --dns 192.0.2.53 \\
+      --proxy-image registry.example/sandbox-proxy > proxy.yaml
   sandbox render --kubernetes --name fix --dns 192.0.2.53 --proxy-address 10.244.0.7 \\
-      --start-document ~/start.json --image registry.example/tests -- cargo test > task.yaml
+      --start-document ~/start.json --image registry.example/tests \\
+      -- cargo test > task.yaml
 
 docs/kubernetes.md has all steps, and what is not promised."
 )]

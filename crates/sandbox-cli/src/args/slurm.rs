@@ -37,8 +37,10 @@ pub(crate) enum SlurmCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sandbox submit --slurm -j 12 -o ../results --image-archive ../image/images.tar ../*.bundle
-  sandbox submit --slurm -o ../results --image-archive ../images.tar ../fix.bundle -- --partition=gpu --time=60
+  sandbox submit --slurm -j 12 -o ../results \\
+      --image-archive ../image/images.tar ../*.bundle
+  sandbox submit --slurm -o ../results \\
+      --image-archive ../images.tar ../fix.bundle -- --partition=gpu --time=60
   sandbox collect --secrets-stdin ../results < secrets.json")]
 pub(crate) struct SubmitArgs {
     /// Submit to Slurm, with `sbatch`

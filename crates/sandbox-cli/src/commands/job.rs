@@ -198,7 +198,7 @@ async fn prepare(
     let image = &bundle.manifest.settings.image;
     // Two archives may have different images of one name.
     let key = format!("{image}\n{}\n{}", submission.image_digest, program_version()?);
-    let images = node.images(&Digest::of(key.as_bytes()).to_string());
+    let images = node.images(&key);
     let _lock = tokio::select! {
         lock = node.images_lock() => lock?,
         interrupt = interrupts.next() => return Ok(Err(interrupt)),

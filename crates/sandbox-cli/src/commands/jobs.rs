@@ -50,7 +50,8 @@ struct Submitted {
 struct Row {
     number: u32,
     bundle: String,
-    /// Slurm's word, `DONE` if there is a result, `GONE` if there is none and Slurm does not know the job.
+    /// Slurm's word, `DONE` if there is a result, `CANCELLED` if there will be none because of `cancel`, `GONE` if
+    /// there is none and Slurm does not know the job.
     state: String,
     node: Option<String>,
     /// Why Slurm does not start it.
@@ -128,22 +129,27 @@ pub(crate) async fn cancel(
         return Err(Failure::usage(format!("there is no bundle with the number {unknown}")));
     }
     let is_named = |number: &u32| numbers.is_empty() || numbers.contains(number);
-    let active = || -> Result<Vec<String>, Failure> {
+    let active = || -> Result<Vec<Job>, Failure> {
         let jobs = submitted.slurm.jobs(&submitted.submission.job_name())?.into_iter();
         let active = jobs.filter(|(number, job)| is_named(number) && !job.has_ended());
-        Ok(active.map(|(_, job)| job.element).collect())
+        Ok(active.map(|(_, job)| job).collect())
     };
     // One that waits for a retry has no job.
     let marked = submitted.mark_cancelled(is_named);
     let begun = active()?;
     if !begun.is_empty() {
-        let cancel = |flags: &[&str]| {
-            let elements = begun.iter().map(String::as_str);
-            submitted.slurm.run("scancel", flags.iter().copied().chain(elements), b"")
+        let (pending, others): (Vec<&Job>, _) = begun.iter().partition(|job| job.state == "PENDING");
+        let cancel = |flags: &[&str], jobs: &[&Job]| {
+            let elements = jobs.iter().map(|job| job.element.as_str());
+            let cancel = || submitted.slurm.run("scancel", flags.iter().copied().chain(elements), b"");
+            if jobs.is_empty() { Ok(String::new()) } else { cancel() }
         };
+        // With --state=PENDING, scancel ends all elements of an array that have not started. One that
+        // starts meanwhile sees its mark.
+        let ended = cancel(&[], &pending);
         // Only to the script, which is this program: it would lose podman otherwise. scancel may fail
         // after it sent the signal.
-        let sent = cancel(&["--state=PENDING"]).and(cancel(&["--state=RUNNING", "--batch", "--signal=TERM"]));
+        let sent = ended.and(cancel(&["--state=RUNNING", "--batch", "--signal=TERM"], &others));
         let mut left = ENDING;
         while !active()?.is_empty() {
             if left == 0 {
@@ -171,6 +177,7 @@ pub(crate) async fn collect(
 ) -> Result<ExitStatus, Failure> {
     let submitted = Submitted::open(&args.submission.folder, environment)?;
     let secrets = if args.secrets_stdin { Some(given::object(io::stdin().lock())?) } else { None };
+    submitted.compare(secrets.as_ref(), printer)?;
     let _lock = locked(&submitted, printer)?;
     let mut waiting = Waiting { retry_delay: args.retry_delay, secrets, ..Waiting::default() };
     let mut numbers: BTreeSet<u32> = submitted.submission.numbered().map(|(number, _)| number).collect();
@@ -286,6 +293,38 @@ impl Submitted {
         Ok(self.folder.names()?.iter().any(|name| *name == OsStr::new(&number.to_string())))
     }
 
+    fn is_cancelled(&self, number: u32) -> bool {
+        self.folder.path().join(Submission::CANCELLED).join(number.to_string()).exists()
+    }
+
+    /// Compares `secrets` with those that the bundles without a result take.
+    ///
+    /// # Errors
+    ///
+    /// If one is missing that a bundle requires.
+    fn compare(&self, secrets: Option<&BTreeMap<String, String>>, printer: Printer) -> Result<(), Failure> {
+        let mut takes_any = false;
+        for (number, task) in self.submission.numbered().filter(|(_, task)| !task.takes.is_empty()) {
+            if self.has_result(number)? || self.is_cancelled(number) {
+                continue;
+            }
+            takes_any = true;
+            let missing =
+                task.requires.iter().find(|name| secrets.is_some_and(|all| !all.contains_key(*name)));
+            if let Some(name) = missing {
+                let problem =
+                    format!("`{}` requires {}, which stdin does not have", task.name(), sanitize_name(name));
+                return Err(Failure::usage(problem).with_hint("give all secrets in one JSON object"));
+            }
+        }
+        if takes_any && secrets.is_none() {
+            printer.warning(
+                "jobs that take secrets end after 10 minutes without them: give them with --secrets-stdin",
+            );
+        }
+        Ok(())
+    }
+
     /// The verified result of a bundle. A job that was killed before it could name its result is helped.
     fn result(
         &self,
@@ -322,6 +361,7 @@ impl Submitted {
             let record = result.as_ref().and_then(|result| record_of(result).ok());
             let state = match (&result, job) {
                 (Some(_), _) => "DONE",
+                (None, job) if job.is_none_or(Job::has_ended) && self.is_cancelled(number) => "CANCELLED",
                 (None, Some(job)) => &job.state,
                 (None, None) => "GONE",
             };
@@ -380,7 +420,7 @@ impl Submitted {
             }
             return Ok(Look::Waits);
         }
-        let is_cancelled = self.folder.path().join(Submission::CANCELLED).join(number.to_string()).exists();
+        let is_cancelled = self.is_cancelled(number);
         let code = match job.filter(|job| !is_cancelled && job.state == "FAILED") {
             Some(job) => self.slurm.exit_code(job)?,
             None => None,
@@ -487,6 +527,40 @@ mod tests {
 
     use super::*;
 
+    /// A submission of one bundle in the folder `results` of `top`.
+    fn submitted(top: &Path, takes: &[&str], slurm: Slurm) -> Submitted {
+        for folder in ["results", "results/cancelled"] {
+            fs::create_dir(top.join(folder)).unwrap();
+        }
+        let mut submission = Submission::new("/a".into(), Digest::of(b"a"), Vec::new(), "/local".into());
+        let takes: BTreeSet<String> = takes.iter().map(|&name| name.to_owned()).collect();
+        submission.tasks.push(SubmittedTask {
+            bundle: "/a.bundle".into(),
+            digest: Digest::of(b"a"),
+            is_trusted: true,
+            requires: takes.clone(),
+            takes,
+        });
+        let folder = Resolver::new([""; 0]).find(&top.join("results")).unwrap();
+        Submitted { folder, submission, slurm }
+    }
+
+    #[test]
+    fn secrets_without_a_required_one_are_refused_while_a_bundle_waits_for_it() {
+        let top = tempfile::tempdir().unwrap();
+        let submitted = submitted(top.path(), &["TOKEN"], Slurm::new(&Environment::from([("", ""); 0])));
+        let compare = |name: &str| {
+            let secrets = BTreeMap::from([(name.to_owned(), "x".to_owned())]);
+            submitted.compare(Some(&secrets), Printer::new(0, true))
+        };
+        assert!(compare("TOKEN").is_ok());
+        let refused = compare("token").unwrap_err().to_string();
+        assert_eq!(refused, "`a.bundle` requires TOKEN, which stdin does not have");
+        assert!(submitted.compare(None, Printer::new(0, true)).is_ok());
+        fs::create_dir(top.path().join("results/1")).unwrap();
+        assert!(compare("token").is_ok());
+    }
+
     #[test]
     fn bundle_whose_api_was_busy_is_tried_again_unless_it_was_cancelled() {
         let top = tempfile::tempdir().unwrap();
@@ -496,18 +570,7 @@ mod tests {
         fs::set_permissions(at("scontrol"), fs::Permissions::from_mode(0o755)).unwrap();
         let path = format!("{}:/usr/bin:/bin", top.path().display());
         let slurm = Slurm::new(&Environment::from([("PATH", path.as_str())]));
-        for folder in ["results", "results/cancelled"] {
-            fs::create_dir(at(folder)).unwrap();
-        }
-        let mut submission = Submission::new("/a".into(), Digest::of(b"a"), Vec::new(), "/local".into());
-        submission.tasks.push(SubmittedTask {
-            bundle: "/a.bundle".into(),
-            digest: Digest::of(b"a"),
-            is_trusted: true,
-            takes: BTreeSet::new(),
-        });
-        let folder = Resolver::new([""; 0]).find(&at("results")).unwrap();
-        let submitted = Submitted { folder, submission, slurm };
+        let submitted = submitted(top.path(), &[], slurm);
         let job = Job {
             element: "8_1".to_owned(),
             id: "9".to_owned(),

@@ -110,5 +110,9 @@ fn write_new(path: &Path, bytes: &[u8], resolver: &Resolver) -> Result<(), Failu
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(&parent, name, flags, Mode::RUSR | Mode::WUSR);
     let written = file.map_err(io::Error::from).and_then(|file| File::from(file).write_all(bytes));
-    written.map_err(Failure::doing(format!("create `{shown}`")))
+    written.map_err(|error| {
+        let exists = error.kind() == io::ErrorKind::AlreadyExists;
+        let failure = Failure::doing(format!("create `{shown}`"))(error);
+        if exists { failure.with_hint("remove it, or name another with --start-document") } else { failure }
+    })
 }

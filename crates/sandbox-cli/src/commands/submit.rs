@@ -64,9 +64,14 @@ pub(crate) fn submit(
     }
     let count = submission.tasks.len();
     let takes_secrets = submission.tasks.iter().any(|task| !task.takes.is_empty());
-    let folder = create(&args.output_dir, &resolver)?;
+    let folder = place(&args.output_dir, &resolver)?;
     let program = std::env::current_exe().map_err(Failure::doing("find this program's file"))?;
-    write(&folder, &submission, &script(&program, &args.local, &folder)?)?;
+    let script = script(&program, &args.local, &folder)?;
+    let slurm = Slurm::new(environment);
+    // Without it, nothing is created.
+    slurm.run("sbatch", ["--version"], b"")?;
+    create(&folder)?;
+    write(&folder, &submission, &script)?;
     let mut options = resources(&limits, takes_secrets);
     options.extend_from_slice(&args.options);
     options.extend([
@@ -82,7 +87,7 @@ pub(crate) fn submit(
         folder.join(SCRIPT).display().to_string(),
     ]);
     let shown = sanitize_name(&folder.display().to_string());
-    let (slurm, name) = (Slurm::new(environment), submission.job_name());
+    let name = submission.job_name();
     let array = slurm.run("sbatch", options, b"").or_else(|failure| {
         // A busy controller may accept them and answer too late.
         let accepted = slurm.jobs(&name).ok().and_then(|jobs| jobs.into_values().next());
@@ -101,13 +106,14 @@ pub(crate) fn submit(
 }
 
 fn task_of(found: &Found, bundle: &Bundle, is_trusted: bool) -> SubmittedTask {
-    let (required, optional) = bundle::given(&bundle.manifest.settings);
-    let takes: BTreeSet<String> = required.union(&optional).map(|&name| name.to_owned()).collect();
-    SubmittedTask { bundle: found.path().to_owned(), digest: bundle.digest, is_trusted, takes }
+    let (needed, optional) = bundle::given(&bundle.manifest.settings);
+    let takes: BTreeSet<String> = needed.union(&optional).map(|&name| name.to_owned()).collect();
+    let requires = needed.into_iter().map(str::to_owned).collect();
+    SubmittedTask { bundle: found.path().to_owned(), digest: bundle.digest, is_trusted, takes, requires }
 }
 
-/// Creates the folder `path`, which must not exist.
-fn create(path: &Path, resolver: &Resolver) -> Result<PathBuf, Failure> {
+/// The place of the new folder `path`.
+fn place(path: &Path, resolver: &Resolver) -> Result<PathBuf, Failure> {
     let shown = sanitize_name(&path.display().to_string());
     let name = path.file_name().ok_or_else(|| Failure::usage(format!("`{shown}` is not a name")))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -115,15 +121,18 @@ fn create(path: &Path, resolver: &Resolver) -> Result<PathBuf, Failure> {
     if parent.is_untrusted() {
         return Err(Failure::new(format!("`{shown}` is in a folder that tasks can write to")));
     }
-    let folder = parent.path().join(name);
-    let create = |path: &Path| {
-        DirBuilder::new().mode(0o700).create(path).map_err(Failure::doing(format!("create `{shown}`")))
-    };
-    create(&folder)?;
-    create(&folder.join(LOGS))?;
-    create(&folder.join(Submission::ATTEMPTS))?;
-    create(&folder.join(Submission::CANCELLED))?;
-    Ok(folder)
+    Ok(parent.path().join(name))
+}
+
+/// Creates `folder`, which must not exist.
+fn create(folder: &Path) -> Result<(), Failure> {
+    let folders = [LOGS, Submission::ATTEMPTS, Submission::CANCELLED].map(|name| folder.join(name));
+    for path in [folder].into_iter().chain(folders.iter().map(PathBuf::as_path)) {
+        let created = DirBuilder::new().mode(0o700).create(path);
+        created
+            .map_err(Failure::doing(format!("create `{}`", sanitize_name(&path.display().to_string()))))?;
+    }
+    Ok(())
 }
 
 fn write(folder: &Path, submission: &Submission, script: &str) -> Result<(), Failure> {

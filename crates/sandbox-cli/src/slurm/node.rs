@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::syncfs;
 use rustix::process::geteuid;
+use sandbox_bundle::Digest;
 use sandbox_files::{FileLock, Replacement, create_folder};
 
 use crate::config::{Environment, Podman, Service};
@@ -57,9 +58,11 @@ impl Node {
         environment.with("XDG_STATE_HOME", self.local.join("state"))
     }
 
-    /// The storage of images that is called `key`.
+    /// The storage of the images that `key` describes.
     pub(crate) fn images(&self, key: &str) -> Images {
-        let short: String = key.chars().take(SHORT).collect();
+        // Another folder on the same node has storage of its own, and its jobs run at the same time.
+        let digest = Digest::of(format!("{}\n{key}", self.local.display()).as_bytes()).to_string();
+        let short: String = digest.chars().take(SHORT).collect();
         Images { storage: self.local.join("images").join(&short), run: self.run.join(short) }
     }
 
@@ -187,5 +190,18 @@ impl JobFolder {
             printer.failure(&failure);
             printer.warning("the next job of this user on the node removes the rest");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_two_folders_on_a_node_have_nothing_in_common() {
+        let node = |local: &str| Node { local: local.into(), run: "/run".into() };
+        let images = |local| node(local).images("key");
+        assert_ne!(images("/a").run, images("/b").run);
+        assert_eq!(images("/a").run, images("/a").run, "the control");
     }
 }

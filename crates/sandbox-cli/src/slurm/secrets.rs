@@ -80,8 +80,8 @@ pub(crate) async fn await_secrets(
     let taken: Result<Option<_>, Failure> = taken.await.ok().transpose();
     or_absent(fs::remove_file(&path)).map_err(failed())?;
     let Some(secrets) = taken? else { return Ok(None) };
-    let lock = FileLock::try_exclusive(&mark).map_err(failed())?;
-    Ok(lock.map(|lock| (secrets, lock)))
+    let lock = FileLock::exclusive(&mark).await.map_err(failed())?;
+    Ok(Some((secrets, lock)))
 }
 
 /// Removes what the job has in the folder for sockets.

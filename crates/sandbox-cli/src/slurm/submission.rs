@@ -43,6 +43,8 @@ pub(crate) struct SubmittedTask {
     pub(crate) is_trusted: bool,
     /// The variables that it takes where it runs.
     pub(crate) takes: BTreeSet<String>,
+    /// Those of them without which it does not start.
+    pub(crate) requires: BTreeSet<String>,
 }
 
 impl Submission {
@@ -131,6 +133,7 @@ mod tests {
             digest: Digest::of(b"a"),
             is_trusted: true,
             takes: BTreeSet::new(),
+            requires: BTreeSet::new(),
         };
         let digest = Digest::of(b"image");
         let mut submission = Submission::new("/images.tar".into(), digest, Vec::new(), "/local".into());

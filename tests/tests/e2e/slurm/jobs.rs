@@ -26,8 +26,13 @@ const ENDLESS: u32 = 2;
 /// The number of a bundle that runs long enough to be queued again meanwhile.
 const REQUEUED: u32 = 3;
 
+/// The number of a bundle that is cancelled before it starts.
+const UNSTARTED: u32 = 60;
+
 /// The numbers of bundles that start only when a node is lost, however long what comes before takes.
 const HELD: &str = "31-60";
+/// Those without the one that is cancelled before.
+const RELEASED: &str = "31-59";
 
 /// Writes bundles that take a secret, print their number and end with that number modulo 3.
 fn pack(cluster: &Cluster) {
@@ -88,6 +93,11 @@ impl Jobs {
             Value::Array(rows) => rows,
             other => panic!("no list: {other}"),
         }
+    }
+
+    fn state(&self, cluster: &Cluster, number: u32) -> Value {
+        let row = self.rows(cluster).into_iter().find(|row| row["number"] == number);
+        row.expect("a row").get_mut("state").expect("a field").take()
     }
 
     fn log(&self, number: u32) -> String {
@@ -219,8 +229,13 @@ async fn no_result_is_lost_or_doubled_and_nothing_is_left() {
     let of_both = |row: &&Value| row["number"] == ENDLESS || row["number"] == REQUEUED;
     let busy: Vec<&Value> = rows.iter().filter(of_both).map(|row| &row["node"]).collect();
     let node = NODES.into_iter().find(|node| busy.iter().all(|busy| *busy != node)).expect("a node");
+    cluster.run(CONTROLLER, &[SANDBOX, "cancel", jobs.name, &UNSTARTED.to_string()]);
+    assert_eq!(
+        (jobs.state(&cluster, UNSTARTED), jobs.state(&cluster, UNSTARTED - 1)),
+        (json!("CANCELLED"), json!("PENDING"))
+    );
     cluster.run(CONTROLLER, &["scontrol", "requeue", &format!("{}_{REQUEUED}", jobs.array)]);
-    cluster.run(CONTROLLER, &["scontrol", "release", &held]);
+    cluster.run(CONTROLLER, &["scontrol", "release", &format!("{}_[{RELEASED}]", jobs.array)]);
     jobs.until_running(&cluster, node);
     cluster.crash(node);
     cluster.until_state(node, &["down"]);
@@ -230,13 +245,14 @@ async fn no_result_is_lost_or_doubled_and_nothing_is_left() {
     cluster.kill_controller();
     cluster.start_controller();
     cluster.run(CONTROLLER, &[SANDBOX, "cancel", jobs.name, &ENDLESS.to_string()]);
+    assert_eq!(jobs.state(&cluster, ENDLESS), "CANCELLED");
 
     let collected = collect.wait_with_output().expect("our own child");
     let errors = String::from_utf8_lossy(&collected.stderr);
     assert_eq!(collected.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("59 of 60 bundles have a result"), "{errors}");
+    assert!(errors.contains("58 of 60 bundles have a result"), "{errors}");
     let expected = (1_u32..).zip([1, 2, 0].into_iter().cycle()).take(bundles.len());
-    let expected = expected.filter(|(number, _)| *number != ENDLESS);
+    let expected = expected.filter(|(number, _)| ![ENDLESS, UNSTARTED].contains(number));
     assert_eq!(jobs.results(), expected.collect());
     assert!(jobs.restarts(&cluster) >= 2, "one was queued again, and others lost their node");
     assert_eq!(names(&jobs.folder.join("attempts")), [""; 0]);
