@@ -9,10 +9,12 @@ pub fn git_credentials(text: &[u8]) -> Vec<String> {
     let settings = settings_up_to_nul(text).unwrap_or_default().into_iter();
     let with_one = settings.filter_map(|mut setting| {
         let in_name = setting.subsection.as_deref().is_some_and(is_url_with_credential);
-        if in_name {
-            setting.subsection = Some(b"*".to_vec());
-        }
-        let is_header = setting.section == "http" && setting.key == "extraheader";
+        // What does not look like a credential may be one.
+        setting.subsection = setting
+            .subsection
+            .map(|name| if name.iter().any(|byte| b"@?".contains(byte)) { b"*".to_vec() } else { name });
+        let is_header =
+            setting.section == "http" && setting.key == "extraheader" && !setting.value.is_empty();
         (in_name || is_header || is_url_with_credential(&setting.value)).then(|| setting.name())
     });
     with_one.collect()
@@ -204,9 +206,13 @@ mod tests {
         let text = "[remote \"origin\"]\n url = https://x:secret@host/app\n pushurl = https://alice@host/app\n\
                     [remote \"plain\"]\n url = https://host/x:y@z\n[submodule \"m\"]\n url = ssh://git@host/m\n\
                     [url \"https://ghp_secret0123456789abcdef@host/\"]\n insteadOf = https://host/\n\
-                    [http \"https://host/\"]\n extraHeader = Authorization: basic secret\n";
+                    [http \"https://host/\"]\n extraHeader = Authorization: basic secret\n\
+                    [http \"https://short@host/?key=x\"]\n extraHeader = X: secret\n[http]\n extraHeader =\n";
         let found = git_credentials(text.as_bytes());
-        assert_eq!(found, ["remote.origin.url", "url.*.insteadof", "http.https://host/.extraheader"]);
+        assert_eq!(
+            found,
+            ["remote.origin.url", "url.*.insteadof", "http.https://host/.extraheader", "http.*.extraheader"]
+        );
     }
 
     #[test]

@@ -15,6 +15,8 @@ const ACTION: &str = include_str!("../../../action.yml");
 const COMPONENT: &str = include_str!("../../../templates/sandbox.yml");
 /// Prints the status of a host that the base's settings allow, and of one that only the change's do.
 const BOTH: &str = "for host in open.test any.wide.test; do curl -s -o /dev/null -w '%{http_code} ' https://$host/; done; cat changed";
+/// Files and objects with which a change would replace those of the base.
+const HOSTILE: &str = "echo '*.yaml text working-tree-encoding=UTF-16' > .gitattributes\ngit replace";
 /// The allowlist of the change.
 const MORE: &str = "domains: [open.test, any.wide.test, api.anthropic.com]\n";
 
@@ -140,12 +142,12 @@ impl GitHub {
 #[tokio::test(flavor = "multi_thread")]
 async fn action_obeys_the_settings_of_the_base_and_uploads_the_log_and_the_report() {
     let github = GitHub::new();
-    let ended = github.runs(&json!({"command": BOTH}), "");
+    let Repository { base, change, .. } = &github.repository;
+    let ended = github.runs(&json!({"command": BOTH}), &format!("{HOSTILE} {base} {change}"));
     assert!(ended.code == Some(0) && ended.stdout.contains("| 200 403 of the change"), "{ended:?}");
     assert_uploaded(&github.path("sandbox"));
     // The control: the settings of the change.
-    let settings = &github.repository.change;
-    let ended = github.runs(&json!({"command": BOTH, "settings": settings, "artifact": ""}), "");
+    let ended = github.runs(&json!({"command": BOTH, "settings": change, "artifact": ""}), "");
     assert!(ended.code == Some(0) && ended.stdout.contains("| 200 200 of the change"), "{ended:?}");
     // What fails is uploaded too, and is no command to the runner.
     let command = "echo ::error::of the task; exit 3";
@@ -163,6 +165,7 @@ async fn action_refuses_a_checkout_with_a_token_or_without_the_base() {
             "set persist-credentials: false",
         ),
         ("git remote set-url origin https://x:y@github.com/of/app", "set persist-credentials: false"),
+        ("git init -q tools && git -C tools config http.extraheader x", "./tools/.git/config has a token"),
         ("rm -rf .git && git init -q && touch new", "set fetch-depth: 0"),
     ] {
         let ended = github.runs(&json!({"command": "echo ran the task"}), before);
@@ -213,17 +216,28 @@ async fn component_obeys_the_settings_of_the_target_branch_and_keeps_the_log_and
     };
     // A task can make a link there.
     symlink(folder.path(), checkout.join("sandbox-files")).expect("a link");
-    let ended = runs(&["CI_MERGE_REQUEST_TARGET_BRANCH_NAME=main"]);
+    let target = ["CI_MERGE_REQUEST_TARGET_BRANCH_NAME=main", "CI_MERGE_REQUEST_PROJECT_ID=1"];
+    let refused = runs(&[&target[..], &["CI_PROJECT_ID=1"]].concat());
+    assert!(
+        refused.code == Some(1) && refused.stdout.contains("the target branch is not protected"),
+        "{refused:?}"
+    );
+    let target = [&target[..], &["CI_MERGE_REQUEST_TARGET_BRANCH_PROTECTED=true"]].concat();
+    let refused = runs(&[&target[..], &["CI_PROJECT_ID=2"]].concat());
+    assert!(refused.code == Some(1) && refused.stdout.contains("runs in a fork"), "{refused:?}");
+    let ended = runs(&[&target[..], &["CI_PROJECT_ID=1"]].concat());
     assert!(ended.code == Some(0) && ended.stdout.contains("200 403 of the change"), "{ended:?}");
     assert_uploaded(&checkout.join("sandbox-files"));
     assert!(!folder.path().join("report.html").exists());
-    // The control: a branch alone has its own settings.
-    let ended = runs(&[]);
+    let refused = runs(&[]);
+    assert!(refused.code == Some(1) && refused.stdout.contains("the branch is not protected"), "{refused:?}");
+    // The control: a protected branch has its own settings.
+    let ended = runs(&["CI_COMMIT_REF_PROTECTED=true"]);
     assert!(ended.code == Some(0) && ended.stdout.contains("200 200 of the change"), "{ended:?}");
     // A submodule's token.
     fs::create_dir_all(checkout.join(".git/modules/m")).expect("a folder");
     fs::write(checkout.join(".git/modules/m/config"), "url = https://gitlab-ci-token:x@gitlab.test/m\n")
         .expect("a file");
-    let ended = runs(&[]);
+    let ended = runs(&["CI_COMMIT_REF_PROTECTED=true"]);
     assert!(ended.code == Some(1) && ended.stdout.contains("has a token"), "{ended:?}");
 }

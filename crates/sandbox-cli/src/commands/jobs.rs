@@ -138,7 +138,7 @@ pub(crate) async fn cancel(
     let marked = submitted.mark_cancelled(is_named);
     let begun = active()?;
     if !begun.is_empty() {
-        let (pending, others): (Vec<&Job>, _) = begun.iter().partition(|job| job.state == "PENDING");
+        let (pending, others): (Vec<&Job>, _) = begun.iter().partition(|job| !job.has_begun());
         let cancel = |flags: &[&str], jobs: &[&Job]| {
             let elements = jobs.iter().map(|job| job.element.as_str());
             let cancel = || submitted.slurm.run("scancel", flags.iter().copied().chain(elements), b"");

@@ -1,7 +1,7 @@
 //! The folders of a project's settings, and of state that outlives a run.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use sandbox::host_path::{Resolver, writable_folders};
 use sandbox_files::hex;
@@ -33,6 +33,15 @@ impl Folder {
     /// The folder `path`, wherever it is.
     pub(crate) fn at(path: PathBuf) -> Self {
         Self { path }
+    }
+
+    /// Its path in the project in `root`, if it is there under another name than the usual ones.
+    pub(crate) fn elsewhere_in(&self, root: &Path) -> Option<PathBuf> {
+        let path = std::path::absolute(&self.path).ok()?;
+        let inside = path.strip_prefix(root).ok()?;
+        let is_usual = [Self::NAME, Self::FORMER_NAME].iter().any(|name| inside == Path::new(name));
+        let is_plain = inside.components().all(|part| matches!(part, Component::Normal(_)));
+        (!is_usual && is_plain && inside != Path::new("")).then(|| inside.to_owned())
     }
 
     /// The name that it has in the project.

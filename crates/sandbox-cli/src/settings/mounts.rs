@@ -124,6 +124,7 @@ impl Project {
         self.protection_elsewhere(unprotected)
             .with(self.file.protected_paths.iter().map(|path| path.0.clone()))
             .with_paths(self.trusted_paths.iter().cloned())
+            .with_paths(self.folder.elsewhere_in(&self.root))
             // It determines the folder that the next run mounts.
             .with_paths(OutsideRepository::place(&self.root, WORKSPACE).map(|_| ".git".into()))
     }

@@ -10,7 +10,7 @@ use sandbox::host_path::Found;
 use super::Project;
 use super::defaults::AgentDefaults;
 use crate::args::ImageArgs;
-use crate::config::ConfigFile;
+use crate::config::{ConfigFile, Folder};
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 use crate::trust::{
@@ -174,7 +174,7 @@ impl Project {
         let record = self.trust_store().record();
         let mut looked = Looked::default();
         self.review_configuration(&mut looked);
-        if self.config_path.as_ref().is_none_or(|path| *path == self.folder.config()) {
+        if self.config_path.as_ref().is_none_or(|path| *path == Folder::of(&self.root).config()) {
             // Only the configuration names their places.
             looked.places.extend(record.places(Role::Roots));
         }

@@ -49,6 +49,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Whether it has a process.
+    pub(crate) fn has_begun(&self) -> bool {
+        ["COMPLETING", "CONFIGURING", "RUNNING", "STOPPED", "SUSPENDED"].contains(&self.state.as_str())
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         ENDED.contains(&self.state.as_str())
     }

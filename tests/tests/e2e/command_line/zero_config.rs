@@ -268,6 +268,9 @@ async fn config_that_is_a_folder_replaces_the_projects_settings() {
         refused.code == Some(125) && refused.stderr.contains("other/network-allowlist.yaml"),
         "{refused:?}"
     );
+    let write = "touch other/new || echo held; touch elsewhere";
+    let held = project.output(&["run", "--config", "other", "--", "sh", "-c", write]);
+    assert_eq!((held.code, held.stdout.as_str()), (Some(0), "held\n"), "{held:?}");
     // The control: those of the project.
     assert_ne!(project.run("true").code, Some(0));
 }
