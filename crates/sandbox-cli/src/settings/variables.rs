@@ -44,7 +44,7 @@ impl Project {
 impl Project {
     /// Warns of credentials in the configuration of the project's repository, which tasks can read.
     pub(super) fn warn_of_git_credentials(&self, printer: Printer) {
-        // What is not a file there is not for git either.
+        // A linked work tree has a file `.git`, and a project need not have a repository.
         let read = self.resolver.read(&self.root.join(".git/config"), MOST_CONFIG);
         let names = read.ok().flatten().map(|(_, text)| git_credentials(&text)).unwrap_or_default();
         if !names.is_empty() {

@@ -54,6 +54,7 @@ impl Job {
         ["COMPLETING", "CONFIGURING", "RUNNING", "STOPPED", "SUSPENDED"].contains(&self.state.as_str())
     }
 
+    /// Whether it does not go on by itself.
     pub(crate) fn has_ended(&self) -> bool {
         ENDED.contains(&self.state.as_str())
     }
