@@ -121,7 +121,7 @@ impl TrustedProject {
             }
         }
         let protection = self.protection(args.unprotected);
-        self.warn_of_git_credentials(printer);
+        self.warn_of_git_credentials(&mounts, printer);
         Ok(TaskSettings {
             root: self.root.clone(),
             is_bundle: false,

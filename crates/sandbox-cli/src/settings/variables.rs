@@ -1,10 +1,11 @@
 //! The variables of a task.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use sandbox::ContainerEnv;
 use sandbox::credentials::PreparedSecrets;
 use sandbox::workspace::{GitIdentity, git_configurations, git_credentials};
+use sandbox::{ContainerEnv, Mount};
 
 use super::Project;
 use located_yaml::{InvalidFile, Location};
@@ -42,16 +43,25 @@ impl Project {
 }
 
 impl Project {
-    /// Warns of credentials in the configuration of the project's repository, which tasks can read.
-    pub(super) fn warn_of_git_credentials(&self, printer: Printer) {
-        // A linked work tree has a file `.git`, and a project need not have a repository.
-        let read = self.resolver.read(&self.root.join(".git/config"), MOST_CONFIG);
-        let names = read.ok().flatten().map(|(_, text)| git_credentials(&text)).unwrap_or_default();
-        if !names.is_empty() {
-            printer.warning(format_args!(
-                "the task can read the credentials in .git/config: {}; move them to a credential helper",
-                sanitize_name(&names.join(", "))
-            ));
+    /// Warns of credentials in the configuration of repositories, which the task can read: that of a work
+    /// tree, and of one whose work tree is linked to it.
+    pub(super) fn warn_of_git_credentials(&self, mounts: &[Mount], printer: Printer) {
+        let read = |path: &Path| self.resolver.read(path, MOST_CONFIG).ok().flatten().map(|(_, text)| text);
+        let repositories = mounts.iter().map(Mount::host_path).flat_map(|path| {
+            let is_one = read(&path.join("HEAD")).is_some();
+            [Some(path.join(".git")), is_one.then(|| path.to_owned())]
+        });
+        for repository in repositories.flatten() {
+            for file in ["config", "config.worktree"].map(|name| repository.join(name)) {
+                let names = read(&file).map(|text| git_credentials(&text)).unwrap_or_default();
+                if !names.is_empty() {
+                    printer.warning(format_args!(
+                        "the task can read the credentials in {}: {}; move them to a credential helper",
+                        sanitize_name(&self.shown(&file)),
+                        sanitize_name(&names.join(", "))
+                    ));
+                }
+            }
         }
     }
 

@@ -251,6 +251,18 @@ async fn credential_in_the_repositorys_configuration_is_warned_of() {
     project.write(".git/config", &config(""));
     let control = project.run("cat .git/config");
     assert!(control.code == Some(0) && !control.stderr.contains("credentials"), "{control:?}");
+
+    // A linked work tree shares the configuration of its repository.
+    let linked = "git init -q main && cd main && git remote add origin https://any:secret@git.test/app && \
+                  git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git worktree add -q ../linked";
+    let made = Command::new("sh").args(["-c", linked]).current_dir(project.path()).status();
+    assert!(made.expect("git").success());
+    let mut command =
+        project.sandbox(&["run", "--config", "../.sandbox", "--", "git", "config", "remote.origin.url"]);
+    let ended: Ended =
+        command.current_dir(project.path().join("linked")).output().expect("the command").into();
+    assert_eq!(ended.stdout, "https://any:secret@git.test/app\n", "{ended:?}");
+    assert!(ended.stderr.contains("main/.git/config: remote.origin.url"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
