@@ -9,6 +9,7 @@ use sandbox::image::ImageRequest;
 use sandbox::{ImageTag, Network, Sandbox, SandboxError, TerminalSize};
 use tokio::sync::Notify;
 
+use crate::config::PolicySource;
 use crate::control::{Activity, ControlSocket, Controlled, Report};
 use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
@@ -146,6 +147,7 @@ impl<'a> RunContext<'a> {
                 Network::Sandboxed(config) => Some(config.allowlist().clone()),
                 _ => None,
             },
+            policy_source: settings.policy_source.clone().filter(PolicySource::is_text),
             started_ms: now_ms(),
             screen: None,
             questions: Vec::new(),

@@ -47,7 +47,7 @@ pub(crate) async fn dispatch(
     match command {
         Command::Run(args) => Box::pin(run_in(args, needing, &global, environment, printer)).await,
         Command::Exec(args) if args.run.is_some() => exec_in_run(args, environment, printer).await,
-        Command::Exec(args) => exec_in(args, needing, &global, environment, printer).await,
+        Command::Exec(args) => Box::pin(exec_in(args, needing, &global, environment, printer)).await,
         // Expanded to `run` before.
         Command::Shell(_) => Ok(ExitStatus::Usage),
         Command::Build { args, force } => {

@@ -130,6 +130,7 @@ mod tests {
             shield: Some(PolicyState::Down),
             until_ms: Some(1_770_122_696_999),
             policy: Some(Allowlist::from_yaml(policy, "p").unwrap()),
+            policy_source: None,
             started_ms: 1_770_122_000_000,
             screen: None,
             questions: Vec::new(),
@@ -162,7 +163,7 @@ mod tests {
         }
         "#);
         let json = serde_json::to_string(&ShowReport { version: 1, run: &report() }).unwrap();
-        insta::assert_snapshot!(json, @r#"{"version":1,"run":"0123456789abcdef","pid":7,"project":"/srv/p","program":"make","shield":"down","until_ms":1770122696999,"policy":{"domains":["a.example"],"url_prefixes":[{"host":"b.example","path":"/v1/*","methods":["GET","PUT"]}]},"started_ms":1770122000000,"screen":null,"questions":[],"tools":[],"cost":null}"#);
+        insta::assert_snapshot!(json, @r#"{"version":1,"run":"0123456789abcdef","pid":7,"project":"/srv/p","program":"make","shield":"down","until_ms":1770122696999,"policy":{"domains":["a.example"],"url_prefixes":[{"host":"b.example","path":"/v1/*","methods":["GET","PUT"]}]},"policy_source":null,"started_ms":1770122000000,"screen":null,"questions":[],"tools":[],"cost":null}"#);
         let bare = Report { shield: None, until_ms: None, policy: None, ..report() };
         assert_eq!(text(&bare)[2..], ["Shield   -", "Policy   none: the run has no network sandbox"]);
     }

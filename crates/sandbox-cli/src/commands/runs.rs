@@ -256,6 +256,7 @@ mod tests {
             shield: None,
             until_ms: None,
             policy: None,
+            policy_source: None,
             started_ms: 1000,
             screen: Some(ScreenReport { terminal: true, attached: false }),
             questions: Vec::new(),

@@ -30,7 +30,7 @@ pub(crate) use file::{BuildFile, ConfigFile, UpstreamFile, WorkspaceMode};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::settings_document;
 pub(crate) use outer::{OuterFiles, check_without_policy};
-pub(crate) use places::{Folder, Places, project_key};
+pub(crate) use places::{Folder, Places, PolicySource, project_key};
 pub(crate) use read::{InvalidConfiguration, read_text};
 pub(crate) use schema::schema;
 pub(crate) use ssh::SshFile;

@@ -1,10 +1,12 @@
 //! The folders of a project's settings, and of state that outlives a run.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use sandbox::host_path::{Resolver, writable_folders};
 use sandbox_files::hex;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::Environment;
@@ -69,6 +71,28 @@ impl Folder {
 
     pub(crate) fn dockerfile(&self) -> PathBuf {
         self.path.join("container/Dockerfile")
+    }
+}
+
+/// Where a run's policy comes from, so that a change of it can be kept.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PolicySource {
+    /// `--config`, absolute.
+    pub(crate) config: Option<PathBuf>,
+    /// `--allowlist`, absolute.
+    pub(crate) allowlist: Option<PathBuf>,
+}
+
+impl PolicySource {
+    /// That of a command with these flags.
+    pub(crate) fn of(config: Option<&Path>, allowlist: Option<&Path>) -> io::Result<Self> {
+        let absolute = |path: Option<&Path>| path.map(std::path::absolute).transpose();
+        Ok(Self { config: absolute(config)?, allowlist: absolute(allowlist)? })
+    }
+
+    /// Whether it can be in a message.
+    pub(crate) fn is_text(&self) -> bool {
+        [&self.config, &self.allowlist].into_iter().flatten().all(|path| path.to_str().is_some())
     }
 }
 

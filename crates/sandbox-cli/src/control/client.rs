@@ -54,7 +54,7 @@ impl Runs {
         let asking = runs.iter().map(|run| timeout(SHOW, exchange(&folder, run, &Request::Show {})));
         for (run, answer) in runs.iter().zip(join_all(asking).await) {
             match answer {
-                Ok(Ok(Answer::Done(report))) => found.push(report),
+                Ok(Ok(Answer::Done(report))) => found.push(*report),
                 Ok(Ok(Answer::Failed(problem))) => problems.push(format!("run {run}: {problem}")),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => folder.remove(run),
                 // It ended just now.
@@ -121,7 +121,7 @@ impl Runs {
         };
         let talked: io::Result<_> = timeout(START, attaching).await.unwrap_or_else(|late| Err(late.into()));
         match talked.map_err(|error| failed(error, &run.run, doing.clone()))? {
-            (Answer::Done(report), stream) => Ok(Connection { report, stream }),
+            (Answer::Done(report), stream) => Ok(Connection { report: *report, stream }),
             (Answer::Failed(problem), _) => Err(Failure::new(format!("failed to {doing}: {problem}"))),
         }
     }
@@ -133,7 +133,7 @@ impl Runs {
         let answer = timeout(WORK, exchange(folder, &run.run, request)).await;
         let answer = answer.map_err(|_| Failure::new(format!("run {} does not answer", run.run)))?;
         match answer.map_err(|error| failed(error, &run.run, asking()))? {
-            Answer::Done(report) => Ok(report),
+            Answer::Done(report) => Ok(*report),
             Answer::Failed(problem) => Err(Failure::new(format!("failed to {}: {problem}", asking()))),
         }
     }
@@ -215,6 +215,7 @@ mod tests {
             shield: Some(PolicyState::Down),
             until_ms: Some(1_770_122_696_999),
             policy: None,
+            policy_source: None,
             started_ms: 0,
             screen: None,
             questions: Vec::new(),

@@ -8,6 +8,7 @@ use sandbox::network_event::{PolicyState, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::activity::ToolCall;
+use crate::config::PolicySource;
 
 /// The longest line, including its end.
 pub(super) const LINE_BYTES: u64 = 16 * 1024 * 1024;
@@ -58,7 +59,7 @@ pub(crate) struct ExecTerminal {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
     /// Done; the run's new state.
-    Done(Report),
+    Done(Box<Report>),
     /// Failed, and why.
     Failed(String),
 }
@@ -81,6 +82,9 @@ pub(crate) struct Report {
     pub(crate) until_ms: Option<u64>,
     /// Its policy; `None` without a network sandbox.
     pub(crate) policy: Option<Allowlist>,
+    /// `None` if a change of its policy cannot be kept.
+    #[serde(default)]
+    pub(crate) policy_source: Option<PolicySource>,
     /// When it started, in milliseconds since the Unix epoch.
     #[serde(default)]
     pub(crate) started_ms: u64,

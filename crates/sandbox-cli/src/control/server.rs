@@ -294,7 +294,7 @@ async fn answer(
             let screen = Owner::of_this_process().map(|owner| &owner.screen);
             viewer = screen.and_then(Screen::view);
             match (screen, &viewer) {
-                (_, Some(_)) => Answer::Done(served.report()),
+                (_, Some(_)) => Answer::Done(Box::new(served.report())),
                 (Some(_), None) => Answer::Failed("too many clients are attached to it".to_owned()),
                 (None, None) => Answer::Failed(
                     "it uses the terminal or the streams of the command that started it".to_owned(),
@@ -305,7 +305,7 @@ async fn answer(
             match served.exec(program, terminal).await {
                 Ok(program) => {
                     executed = Some(program);
-                    Answer::Done(served.report())
+                    Answer::Done(Box::new(served.report()))
                 }
                 Err(problem) => Answer::Failed(problem),
             }
@@ -384,7 +384,7 @@ impl Served {
             }
         };
         match done {
-            Ok(()) => Answer::Done(self.report()),
+            Ok(()) => Answer::Done(Box::new(self.report())),
             Err(error) => Answer::Failed(error.to_string()),
         }
     }

@@ -77,6 +77,7 @@ impl TaskSettings {
             sandbox,
             image: ImageSource::existing(&settings.image),
             network: Network::Sandboxed(network),
+            policy_source: None,
             env: variables(settings, given, &secrets)?.merge(secrets.env_vars()),
             mounts: vec![Mount::copy_on_write(tree, WORKSPACE, copy)],
             root: tree.to_owned(),

@@ -13,7 +13,7 @@ use sandbox::{Network, NetworkSandboxConfig};
 
 use super::Project;
 use crate::args::{PolicyArgs, TaskArgs};
-use crate::config::{Environment, check_without_policy, read_text};
+use crate::config::{Environment, PolicySource, check_without_policy, read_text};
 use crate::credentials;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style};
@@ -223,6 +223,18 @@ impl Project {
         let first_line = format!("presets: [{}]", names.join(", "));
         let text = PolicyText::read(&format!("{first_line}\n"), &file.label)?;
         Ok(PolicyFile { text, first_line: Some(first_line), ..file })
+    }
+
+    /// Changes a rule of the file, as it is now, that the policy of a run in `root` comes from.
+    pub(crate) fn change_rule_of_run(
+        source: &PolicySource,
+        root: &Path,
+        environment: &Environment,
+        change: &RuleChange,
+        printer: Printer,
+    ) -> Result<ChangedPolicy, Failure> {
+        let project = Self::load_at(root, source.config.clone(), environment, printer)?;
+        project.change_rule(source.allowlist.as_deref(), environment, change)
     }
 
     /// Changes a rule of the policy in the file named by a flag, otherwise in the project's.

@@ -16,8 +16,7 @@ use super::mounts::with_mounts;
 use super::variables::named_variables;
 use super::{Project, SshSettings, TrustedProject, WORKSPACE};
 use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, OnceArgs, PolicyArgs, TaskArgs, WorkspaceAccess};
-use crate::config::Environment;
-use crate::config::WorkspaceMode;
+use crate::config::{Environment, PolicySource, WorkspaceMode};
 use crate::credentials::{self, AgentLogin, Prepared, Renewal, StateFile};
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
@@ -31,6 +30,8 @@ pub(crate) struct TaskSettings {
     pub(crate) sandbox: SandboxConfig,
     pub(crate) image: ImageSource,
     pub(crate) network: Network,
+    /// `None` if its policy is not from a file.
+    pub(crate) policy_source: Option<PolicySource>,
     pub(crate) env: ContainerEnv,
     pub(crate) mounts: Vec<Mount>,
     /// The work tree.
@@ -130,6 +131,10 @@ impl TrustedProject {
             image: self.image(&args.image)?,
             sandbox,
             network,
+            policy_source: Some(PolicySource::of(
+                global.config.as_deref(),
+                args.policy.allowlist.as_deref(),
+            )?),
             env,
             mounts,
             limits: limits(&args.once, self.file.resource_limits),
@@ -174,15 +179,11 @@ impl TrustedProject {
             return Err(Failure::usage("--ask needs a terminal, or `ask` in sandbox.yaml")
                 .with_hint("use -d and answer in `sandbox watch`, or omit --ask"));
         }
-        let named = global.config.as_ref().map(std::path::absolute).transpose()?;
-        let allowlist = args.policy.allowlist.as_ref().map(std::path::absolute).transpose()?;
+        let source = PolicySource::of(global.config.as_deref(), args.policy.allowlist.as_deref())?;
         let (root, environment) = (self.root.clone(), environment.clone());
         let keep = move |rule: &Rule| {
-            // Reads the current file, which may have changed since.
             let change = RuleChange::Allow(rule.clone());
-            let changed = Project::load_at(&root, named.clone(), &environment, printer)
-                .and_then(|project| project.change_rule(allowlist.as_deref(), &environment, &change));
-            match changed {
+            match Project::change_rule_of_run(&source, &root, &environment, &change, printer) {
                 Ok(mut changed) if changed.is_changed() => {
                     changed.remarks().print(printer);
                     for line in changed.lines(printer) {
@@ -235,6 +236,7 @@ impl TrustedProject {
             image: self.image(&args.image)?,
             sandbox,
             network,
+            policy_source: Some(PolicySource::of(global.config.as_deref(), args.allowlist.as_deref())?),
             env: named_variables(&args.variables, environment)?,
             working_dir: if mounts.is_empty() { "/tmp".to_owned() } else { self.working_dir(None)? },
             agent_program: None,

@@ -22,10 +22,15 @@ const SCRIPT: &str = "#!/bin/bash\necho sockets\n\
 const PROGRAM: &str = "\u{1b}]0;title\u{7}\u{1b}[31m\u{202e}x";
 
 fn start(project: &Project) -> Run {
+    start_with(project, &[])
+}
+
+fn start_with(project: &Project, flags: &[&str]) -> Run {
     project.write(PROGRAM, SCRIPT);
     let program = project.path().join(PROGRAM);
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("our own file");
-    Run::spawn(project.sandbox(&["run", "--workspace", "direct", "--", &format!("./{PROGRAM}")]))
+    let command = ["--workspace", "direct", "--", &format!("./{PROGRAM}")];
+    Run::spawn(project.sandbox(&[&["run"], flags, &command].concat()))
 }
 
 fn allowlist(project: &Project) -> String {
@@ -93,6 +98,39 @@ async fn watched_requests_are_allowed_by_a_key() {
     assert_eq!(run.end().code, Some(143));
     tmux.types(&["q"]);
     tmux.ends(0);
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn change_with_the_file_is_made_in_the_file_of_the_run() {
+    let prefix = "e2e-cli-watch-file";
+    let project = Project::with_prefix(prefix);
+    let elsewhere = project.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a folder");
+    for name in ["sandbox.yaml", "roots.pem", "network-allowlist.yaml"] {
+        fs::copy(project.path().join(".sandbox").join(name), elsewhere.join(name)).expect("a file");
+    }
+    project.write("other.yaml", "domains: [open.test]\n");
+    let before = allowlist(&project);
+    for (flags, file) in [
+        (["--config", "elsewhere"], "elsewhere/network-allowlist.yaml"),
+        (["--allowlist", "other.yaml"], "other.yaml"),
+    ] {
+        let mut run = start_with(&project, &flags);
+        let tmux = Tmux::start(&project.sandbox(&["watch"]), 140, 24);
+        assert_eq!(run.ask("status https://shut.test/"), "403");
+        tmux.shows("✗ GET     https://shut.test/");
+        tmux.types_until("A", "+ {host: shut.test, path: /, methods: [GET]}");
+        tmux.answers("y", &format!("in {file} too"));
+        assert_eq!(run.ask("status https://shut.test/"), "200");
+        let changed = fs::read_to_string(project.path().join(file)).expect("the file");
+        assert!(changed.contains("host: shut.test"), "{changed}");
+        tmux.types(&["q"]);
+        tmux.ends(0);
+        assert_eq!(run.end().code, Some(0));
+    }
+    // The project's own file is used where no flag names another, as in the tests above.
+    assert_eq!(allowlist(&project), before);
     assert_nothing_left(prefix).await;
 }
 

@@ -410,6 +410,9 @@ impl State {
 
 /// Asks which of these changes to make.
 fn changed_rule(changes: Vec<RuleChange>, with_file: bool, run: &Run) -> Result<Confirmation, String> {
+    if with_file && run.report.policy_source.is_none() {
+        return Err("this run's policy is not from a file: use the same key in lower case".to_owned());
+    }
     let (title, sign) = match changes.first() {
         None => return Err("the rule for this request is too long to show".to_owned()),
         Some(RuleChange::Allow(_)) => ("Add this rule?", "+"),

@@ -13,6 +13,7 @@ use super::run::{ROWS, Shown};
 use super::seen::READING;
 use super::state::{Effect, Job, Order, Over, State};
 use super::view;
+use crate::config::PolicySource;
 use crate::control::{Question, Report, ToolCall};
 
 const NOW: u64 = 1_770_122_696_000;
@@ -28,6 +29,7 @@ fn report(run: &str, started_ms: u64) -> Report {
         shield: Some(PolicyState::Up),
         until_ms: None,
         policy: Some(Allowlist::from_yaml("domains: [open.test]\n", "p").unwrap()),
+        policy_source: Some(PolicySource::default()),
         started_ms,
         screen: None,
         questions: Vec::new(),
@@ -236,6 +238,14 @@ fn only_yes_allows_exactly_the_shown_rule() {
         assert_eq!(press(&mut state, key), None);
         assert_eq!(press(&mut state, "y"), order(job));
     }
+    // A policy without a file is changed in the run only.
+    let of_bundle = Report { policy_source: None, ..report("3fa2c1d4e5", NOW - 754_000) };
+    state.take_reports(vec![of_bundle], NOW);
+    assert_eq!(press(&mut state, "D"), None);
+    assert!(drawn(&state, 120, 24).contains("use the same key in lower case"));
+    press(&mut state, "d");
+    assert!(matches!(state.over, Over::Confirmation(_)));
+    press(&mut state, "n");
     // An ended run gets no orders.
     state.take_reports(Vec::new(), NOW);
     assert_eq!(press(&mut state, "Qy"), None);

@@ -6,7 +6,7 @@ use allowlist::RuleChange;
 
 use super::inert::from_network;
 use super::state::{Job, Order};
-use crate::config::{Environment, Places};
+use crate::config::{Environment, Places, PolicySource};
 use crate::control::{Report, Request, Runs};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -39,7 +39,9 @@ pub(super) async fn perform(
     };
     let now = runs.ask(run, &request).await?;
     let in_file = match &order.job {
-        Job::Change { change, with_file: true } => in_file(change, Path::new(&run.project), environment),
+        Job::Change { change, with_file: true } => {
+            run.policy_source.as_ref().map(|source| in_file(change, source, run, environment)).transpose()
+        }
         _ => Ok(None),
     };
     let id: String = order.run.chars().take(8).collect();
@@ -50,12 +52,17 @@ pub(super) async fn perform(
     }
 }
 
-/// The same change in the allowlist of the project in `root`, whose trust is unchanged.
-fn in_file(change: &RuleChange, root: &Path, environment: &Environment) -> Result<Option<String>, Failure> {
+/// The same change in the file that the run's policy comes from, whose trust is unchanged.
+fn in_file(
+    change: &RuleChange,
+    source: &PolicySource,
+    run: &Report,
+    environment: &Environment,
+) -> Result<String, Failure> {
     // Nothing may be written to the terminal meanwhile.
     let silent = Printer::new(0, true).quiet(true);
-    let project = Project::load_at(root, None, environment, silent)?;
-    let mut changed = project.change_rule(None, environment, change)?;
+    let mut changed =
+        Project::change_rule_of_run(source, Path::new(&run.project), environment, change, silent)?;
     let mut results =
         if changed.is_changed() { vec![format!("in {} too", changed.label)] } else { changed.lines(silent) };
     if changed.is_changed() {
@@ -65,7 +72,7 @@ fn in_file(change: &RuleChange, root: &Path, environment: &Environment) -> Resul
         results.push(format!("nothing to change in {}", changed.label));
     }
     results.extend(changed.remarks().texts());
-    Ok(Some(results.join("; ")))
+    Ok(results.join("; "))
 }
 
 /// A failure on one line.
