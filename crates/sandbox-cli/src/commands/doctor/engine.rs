@@ -87,14 +87,23 @@ fn system_calls(facts: &EngineFacts) -> Check {
         "run by {} (for all containers of this service), images in {}",
         facts.runtime, facts.storage_driver
     );
-    if facts.seccomp {
-        return Check::ok("containers", format!("{detail}, system calls filtered"));
+    let name = "containers";
+    if !facts.seccomp {
+        return Check::warn(
+            name,
+            format!("{detail}; system calls are not filtered"),
+            "use podman and a kernel with seccomp support",
+        );
     }
-    Check::warn(
-        "containers",
-        format!("{detail}; system calls are not filtered"),
-        "use podman and a kernel with seccomp support",
-    )
+    if facts.storage_driver == "vfs" {
+        return Check::warn(
+            name,
+            format!("{detail}, which copies the whole image for each container: a start takes seconds"),
+            "write `driver = \"overlay\"` under `[storage]` in /etc/containers/storage.conf, or without root in \
+             ~/.config/containers/storage.conf, and run `podman system reset`, which removes all images and containers",
+        );
+    }
+    Check::ok(name, format!("{detail}, system calls filtered"))
 }
 
 /// Only needed if the project sets a limit; a task without one can fill the shared storage.
@@ -313,6 +322,7 @@ mod tests {
             (control_groups(&of_root), Verdict::Ok),
             (system_calls(&good), Verdict::Ok),
             (system_calls(&unfiltered), Verdict::Warn),
+            (system_calls(&stored("vfs", "")), Verdict::Warn),
             (disk(&stored("overlay", "extfs")), Verdict::Warn),
             (disk(&stored("overlay", "xfs")), Verdict::Ok),
             (disk(&stored("btrfs", "")), Verdict::Ok),
