@@ -164,7 +164,8 @@ pub(crate) async fn cancel(
     }
     let mut cancelled = marked?;
     // Some may have stored their result meanwhile.
-    cancelled.retain(|number| !submitted.has_result(*number).unwrap_or(false));
+    let results = submitted.results()?;
+    cancelled.retain(|number| !results.contains(number));
     printer.message(format_args!("{} cancelled", cancelled.len()));
     Ok(ExitStatus::Success)
 }
@@ -277,10 +278,10 @@ impl Submitted {
         let marks = self.folder.path().join(Submission::CANCELLED);
         let failed = || Failure::doing(format!("write to `{}`", marks.display()));
         create_folder(&marks, 0o700).map_err(failed())?;
-        let mut marked = Vec::new();
+        let (results, mut marked) = (self.results()?, Vec::new());
         for (number, _) in self.submission.numbered().filter(|(number, _)| is_named(number)) {
             let mark = marks.join(number.to_string());
-            if !mark.exists() && !self.has_result(number)? {
+            if !mark.exists() && !results.contains(&number) {
                 fs::write(&mark, "").map_err(failed())?;
                 marked.push(number);
             }
@@ -288,9 +289,10 @@ impl Submitted {
         Ok(marked)
     }
 
-    /// Whether there is a result. A cache of a network file system does not hide it.
-    fn has_result(&self, number: u32) -> Result<bool, Failure> {
-        Ok(self.folder.names()?.iter().any(|name| *name == OsStr::new(&number.to_string())))
+    /// The numbers of the bundles with a result. A cache of a network file system hides none.
+    fn results(&self) -> Result<BTreeSet<u32>, Failure> {
+        let names = self.folder.names()?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
     fn is_cancelled(&self, number: u32) -> bool {
@@ -303,9 +305,9 @@ impl Submitted {
     ///
     /// If one is missing that a bundle requires.
     fn compare(&self, secrets: Option<&BTreeMap<String, String>>, printer: Printer) -> Result<(), Failure> {
-        let mut takes_any = false;
+        let (results, mut takes_any) = (self.results()?, false);
         for (number, task) in self.submission.numbered().filter(|(_, task)| !task.takes.is_empty()) {
-            if self.has_result(number)? || self.is_cancelled(number) {
+            if results.contains(&number) || self.is_cancelled(number) {
                 continue;
             }
             takes_any = true;
@@ -446,7 +448,7 @@ impl Submitted {
         let has_ended = match result {
             // There is one, which is not valid, or is not visible as a whole.
             Err(_) => is_over,
-            Ok(_) => (is_over || is_cancelled) && !self.has_result(number)?,
+            Ok(_) => (is_over || is_cancelled) && !self.results()?.contains(&number),
         };
         Ok(if has_ended { Look::Lost(lost) } else { Look::Waits })
     }
