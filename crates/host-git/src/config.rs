@@ -2,14 +2,16 @@
 
 use std::iter::Peekable;
 use std::slice::Iter;
+use std::sync::Arc;
 
-/// A setting. Section and key are in lower case.
+/// A setting. Section and key are in lower case. Those below one header share their section's name, which may
+/// be long.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Setting {
     /// The part of its name before the first dot.
-    pub section: String,
+    pub section: Arc<str>,
     /// The part between the first dot and the last one.
-    pub subsection: Option<Vec<u8>>,
+    pub subsection: Option<Arc<[u8]>>,
     /// The part after the last dot.
     pub key: String,
     /// `true` for a key without `=`, as git reads it.
@@ -20,7 +22,7 @@ impl Setting {
     /// Whether it is `section.key`, without a subsection.
     #[must_use]
     pub fn is(&self, section: &str, key: &str) -> bool {
-        self.subsection.is_none() && self.section == section && self.key == key
+        self.subsection.is_none() && *self.section == *section && self.key == key
     }
 
     /// Its name in the form that `git config` takes. Bytes that are not text are replaced.
@@ -57,15 +59,15 @@ pub(crate) fn settings_within(text: &[u8], most: usize, names: usize) -> Result<
     let mut settings = Vec::new();
     let mut room = names;
     // Settings before the first section belong to none.
-    let mut head = (String::new(), None);
+    let mut head = (Arc::from(""), None);
     while let Some(byte) = reader.next() {
         match byte {
             byte if is_blank(byte) => {}
             b'#' | b';' => reader.skip_line(),
             b'[' => head = reader.head().ok_or(Refusal::Broken)?,
             byte if byte.is_ascii_alphabetic() => {
-                let (section, subsection): &(String, Option<Vec<u8>>) = &head;
-                let length = section.len() + subsection.as_ref().map_or(0, Vec::len);
+                let (section, subsection): &(Arc<str>, Option<Arc<[u8]>>) = &head;
+                let length = section.len() + subsection.as_ref().map_or(0, |name| name.len());
                 room = room.checked_sub(length).filter(|_| settings.len() < most).ok_or(Refusal::TooMany)?;
                 let (section, subsection) = (section.clone(), subsection.clone());
                 let (key, mut value) = reader.setting(byte).ok_or(Refusal::Broken)?;
@@ -100,7 +102,7 @@ impl Reader<'_> {
 
     /// The rest of a section header after `[`: `core]`, `remote "origin"]`, or the older
     /// `remote.origin]`.
-    fn head(&mut self) -> Option<(String, Option<Vec<u8>>)> {
+    fn head(&mut self) -> Option<(Arc<str>, Option<Arc<[u8]>>)> {
         let mut name = Vec::new();
         loop {
             match self.next()? {
@@ -115,10 +117,10 @@ impl Reader<'_> {
             }
         }
         let (section, subsection) = match name.iter().position(|byte| *byte == b'.') {
-            Some(dot) => (name.get(..dot)?, Some(name.get(dot + 1..)?.to_vec())),
+            Some(dot) => (name.get(..dot)?, Some(Arc::from(name.get(dot + 1..)?))),
             None => (name.as_slice(), None),
         };
-        let section = String::from_utf8(section.to_vec()).ok()?;
+        let section = Arc::from(str::from_utf8(section).ok()?);
         (!name.is_empty()).then_some((section, subsection))
     }
 
@@ -221,6 +223,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn settings_below_one_header_share_its_name() {
+        let text = format!("[a \"{}\"]\n{}", "x".repeat(1000), "k = v\n".repeat(3));
+        let names: Vec<_> =
+            settings(text.as_bytes()).unwrap().into_iter().map(|it| it.subsection.unwrap()).collect();
+        assert_eq!(names.len(), 3);
+        assert!(
+            names.iter().all(|name| Arc::ptr_eq(name, &names[0])),
+            "a copy for each would take n² memory"
+        );
+    }
 
     #[test]
     fn settings_are_read_as_git_reads_them() {

@@ -1,23 +1,25 @@
 //! Decides whether a git configuration can make git run a program or read another configuration.
 
+use std::sync::Arc;
+
 pub(super) use sandbox_host_git::{Setting, settings as settings_up_to_nul};
 
-/// The names of the settings in `text`, a git configuration, that have a password or a token: in a URL, or
-/// in a header of requests. The names have none.
+/// The names of the first 10 settings in `text`, a git configuration, that have a password or a token: in a
+/// URL, or in a header of requests. The names have none, but may be long.
 #[must_use]
 pub fn git_credentials(text: &[u8]) -> Vec<String> {
     let settings = settings_up_to_nul(text).unwrap_or_default().into_iter();
     let with_one = settings.filter_map(|mut setting| {
         let in_name = setting.subsection.as_deref().is_some_and(is_url_with_credential);
         // What does not look like a credential may be one.
-        setting.subsection = setting
-            .subsection
-            .map(|name| if name.iter().any(|byte| b"@?".contains(byte)) { b"*".to_vec() } else { name });
+        setting.subsection = setting.subsection.map(|name| {
+            if name.iter().any(|byte| b"@?".contains(byte)) { Arc::from(&b"*"[..]) } else { name }
+        });
         let is_header =
-            setting.section == "http" && setting.key == "extraheader" && !setting.value.is_empty();
+            &*setting.section == "http" && setting.key == "extraheader" && !setting.value.is_empty();
         (in_name || is_header || is_url_with_credential(&setting.value)).then(|| setting.name())
     });
-    with_one.collect()
+    with_one.take(10).collect()
 }
 
 /// Whether a URL has a password, or a name of a user that is as long as a token.
@@ -36,7 +38,7 @@ fn is_url_with_credential(text: &[u8]) -> bool {
 /// points back to this repository.
 pub(super) fn is_descriptive(setting: &Setting, is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
     let value = setting.value.as_slice();
-    match (setting.section.as_str(), setting.subsection.is_some(), setting.key.as_str()) {
+    match (&*setting.section, setting.subsection.is_some(), setting.key.as_str()) {
         ("core", false, "worktree") => is_work_tree(value),
         ("remote", true, "url" | "pushurl")
         | ("branch", true, "remote" | "pushremote")
@@ -123,8 +125,8 @@ pub(super) fn are_plain_modules(text: &[u8]) -> bool {
     settings(text).is_some_and(|settings| {
         settings.iter().all(|setting| {
             let is_climbing =
-                |name: &Vec<u8>| name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..");
-            setting.section == "submodule"
+                |name: &Arc<[u8]>| name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..");
+            &*setting.section == "submodule"
                 && is_plain(setting)
                 && !setting.subsection.as_ref().is_some_and(is_climbing)
         })

@@ -296,7 +296,8 @@ fn in_tree(tree: &Tree, path: &Path) -> Option<PathBuf> {
 /// The configuration that `setting` of `file` includes. Conditions are ignored, since they may be
 /// met at another time.
 fn included(setting: &Setting, file: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    let includes = setting.is("include", "path") || (setting.section == "includeif" && setting.key == "path");
+    let includes =
+        setting.is("include", "path") || (&*setting.section == "includeif" && setting.key == "path");
     (includes && !setting.value.is_empty())
         .then(|| file.parent().unwrap_or(Path::new("/")).join(expanded(&setting.value, home)))
 }
@@ -305,12 +306,12 @@ fn rules_of(setting: &Setting, home: Option<&Path>) -> Vec<Rule> {
     if setting.is("core", "hookspath") || setting.is("init", "templatedir") {
         return vec![Rule { role: Role::Hooks, path: expanded(&setting.value, home), if_file: false }];
     }
-    let is_include = matches!(setting.section.as_str(), "include" | "includeif");
-    let is_data = DATA.iter().any(|(section, key)| setting.section == *section && setting.key == *key);
+    let is_include = matches!(&*setting.section, "include" | "includeif");
+    let is_data = DATA.iter().any(|(section, key)| &*setting.section == *section && setting.key == *key);
     if is_include || is_data || git_config::is_descriptive(setting, |_| true) {
         return Vec::new();
     }
-    let is_command = setting.section != "alias" || setting.value.starts_with(b"!");
+    let is_command = &*setting.section != "alias" || setting.value.starts_with(b"!");
     words(&setting.value)
         .filter(|word| is_command || word.contains(&b'/'))
         .map(|word| Rule { role: Role::Program, path: expanded(word, home), if_file: !word.contains(&b'/') })

@@ -94,7 +94,7 @@ impl Reader<'_> {
                 && !text.iter().any(|byte| b"*?[".contains(byte))
                 && self.git.starts_with(&folder)
         });
-        setting.section == "includeif" && setting.key == "path" && is_meant
+        &*setting.section == "includeif" && setting.key == "path" && is_meant
     }
 }
 

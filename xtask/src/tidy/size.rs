@@ -31,12 +31,12 @@ const BUDGET: [(&str, usize); 26] = [
     ("crates/proxy", 13_100),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 16_400),
-    ("crates/sandbox-cli", 25_000),
+    ("crates/sandbox-cli", 25_050),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_780),
     ("xtask", 7_900),
-    (TESTS, 78_800),
+    (TESTS, 78_840),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

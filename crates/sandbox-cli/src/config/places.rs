@@ -1,7 +1,6 @@
 //! The folders of a project's settings, and of state that outlives a run.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use sandbox::host_path::{Resolver, writable_folders};
@@ -75,24 +74,20 @@ impl Folder {
 }
 
 /// Where a run's policy comes from, so that a change of it can be kept.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PolicySource {
     /// `--config`, absolute.
     pub(crate) config: Option<PathBuf>,
-    /// `--allowlist`, absolute.
-    pub(crate) allowlist: Option<PathBuf>,
+    /// The file of the policy, absolute. It need not exist.
+    pub(crate) file: PathBuf,
+    /// Whether `--allowlist` names it.
+    pub(crate) is_flag: bool,
 }
 
 impl PolicySource {
-    /// That of a command with these flags.
-    pub(crate) fn of(config: Option<&Path>, allowlist: Option<&Path>) -> io::Result<Self> {
-        let absolute = |path: Option<&Path>| path.map(std::path::absolute).transpose();
-        Ok(Self { config: absolute(config)?, allowlist: absolute(allowlist)? })
-    }
-
     /// Whether it can be in a message.
     pub(crate) fn is_text(&self) -> bool {
-        [&self.config, &self.allowlist].into_iter().flatten().all(|path| path.to_str().is_some())
+        self.config.iter().chain([&self.file]).all(|path| path.to_str().is_some())
     }
 }
 

@@ -12,11 +12,11 @@ use sandbox::host_path::Found;
 use sandbox::{Network, NetworkSandboxConfig};
 
 use super::Project;
-use crate::args::{PolicyArgs, TaskArgs};
+use crate::args::{GlobalArgs, PolicyArgs, TaskArgs};
 use crate::config::{Environment, PolicySource, check_without_policy, read_text};
 use crate::credentials;
 use crate::failure::Failure;
-use crate::printer::{Printer, Style};
+use crate::printer::{Printer, Style, sanitize_name};
 use crate::trust::{Input, Rights, Role, build_policy_rights, policy_rights};
 
 /// The file of a policy, as it was read.
@@ -234,7 +234,24 @@ impl Project {
         printer: Printer,
     ) -> Result<ChangedPolicy, Failure> {
         let project = Self::load_at(root, source.config.clone(), environment, printer)?;
-        project.change_rule(source.allowlist.as_deref(), environment, change)
+        let flag = source.is_flag.then_some(source.file.as_path());
+        // A task may have replaced the folder of --config by a file.
+        if flag.is_none() && project.allowlist_path() != source.file {
+            let shown = sanitize_name(&source.file.display().to_string());
+            return Err(Failure::new(format!("`{shown}` is not the settings' allowlist any more")));
+        }
+        project.change_rule(flag, environment, change)
+    }
+
+    /// The file of the policy of a command with these flags.
+    pub(super) fn policy_source(
+        &self,
+        global: &GlobalArgs,
+        flag: Option<&Path>,
+    ) -> Result<PolicySource, Failure> {
+        let config = global.config.as_deref().map(std::path::absolute).transpose()?;
+        let file = flag.map_or_else(|| Ok(self.allowlist_path()), std::path::absolute)?;
+        Ok(PolicySource { config, file, is_flag: flag.is_some() })
     }
 
     /// Changes a rule of the policy in the file named by a flag, otherwise in the project's.

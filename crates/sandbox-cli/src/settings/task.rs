@@ -94,7 +94,9 @@ impl TrustedProject {
         if mode == WorkspaceMode::Direct {
             self.settle_apply()?;
         }
-        let mounts = self.with_repository(self.mounts(&args.mounts, mode, args.unprotected))?;
+        let own = self.mounts(&args.mounts, mode, args.unprotected);
+        let count = own.len();
+        let mounts = self.with_repository(own)?;
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         let resolver = self.resolver_with(&mounts);
         let login = match agent.and_then(login_of).filter(|_| self.is_sandboxed()) {
@@ -122,7 +124,7 @@ impl TrustedProject {
             }
         }
         let protection = self.protection(args.unprotected);
-        self.warn_of_git_credentials(&mounts, printer);
+        self.warn_of_git_credentials(mounts.get(count).map(Mount::host_path), printer);
         Ok(TaskSettings {
             root: self.root.clone(),
             is_bundle: false,
@@ -131,10 +133,7 @@ impl TrustedProject {
             image: self.image(&args.image)?,
             sandbox,
             network,
-            policy_source: Some(PolicySource::of(
-                global.config.as_deref(),
-                args.policy.allowlist.as_deref(),
-            )?),
+            policy_source: Some(self.policy_source(global, args.policy.allowlist.as_deref())?),
             env,
             mounts,
             limits: limits(&args.once, self.file.resource_limits),
@@ -179,7 +178,7 @@ impl TrustedProject {
             return Err(Failure::usage("--ask needs a terminal, or `ask` in sandbox.yaml")
                 .with_hint("use -d and answer in `sandbox watch`, or omit --ask"));
         }
-        let source = PolicySource::of(global.config.as_deref(), args.policy.allowlist.as_deref())?;
+        let source = self.policy_source(global, args.policy.allowlist.as_deref())?;
         let (root, environment) = (self.root.clone(), environment.clone());
         let keep = move |rule: &Rule| {
             let change = RuleChange::Allow(rule.clone());
@@ -236,7 +235,7 @@ impl TrustedProject {
             image: self.image(&args.image)?,
             sandbox,
             network,
-            policy_source: Some(PolicySource::of(global.config.as_deref(), args.allowlist.as_deref())?),
+            policy_source: Some(self.policy_source(global, args.allowlist.as_deref())?),
             env: named_variables(&args.variables, environment)?,
             working_dir: if mounts.is_empty() { "/tmp".to_owned() } else { self.working_dir(None)? },
             agent_program: None,

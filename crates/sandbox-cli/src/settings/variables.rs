@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use sandbox::ContainerEnv;
 use sandbox::credentials::PreparedSecrets;
 use sandbox::workspace::{GitIdentity, git_configurations, git_credentials};
-use sandbox::{ContainerEnv, Mount};
 
 use super::Project;
 use located_yaml::{InvalidFile, Location};
 
 use crate::config::Environment;
 use crate::failure::Failure;
-use crate::printer::{Printer, sanitize_name};
+use crate::printer::{Printer, sanitize_line, sanitize_name};
 
 /// Bytes of a git configuration that is searched for credentials.
 const MOST_CONFIG: u64 = 1 << 20;
+/// The characters of a warning's list of settings.
+const MOST_SHOWN: usize = 400;
 
 impl Project {
     /// The variables of `env` and `pass_env`.
@@ -43,24 +45,20 @@ impl Project {
 }
 
 impl Project {
-    /// Warns of credentials in the configuration of repositories, which the task can read: that of a work
-    /// tree, and of one whose work tree is linked to it.
-    pub(super) fn warn_of_git_credentials(&self, mounts: &[Mount], printer: Printer) {
-        let read = |path: &Path| self.resolver.read(path, MOST_CONFIG).ok().flatten().map(|(_, text)| text);
-        let repositories = mounts.iter().map(Mount::host_path).flat_map(|path| {
-            let is_one = read(&path.join("HEAD")).is_some();
-            [Some(path.join(".git")), is_one.then(|| path.to_owned())]
-        });
-        for repository in repositories.flatten() {
-            for file in ["config", "config.worktree"].map(|name| repository.join(name)) {
-                let names = read(&file).map(|text| git_credentials(&text)).unwrap_or_default();
-                if !names.is_empty() {
-                    printer.warning(format_args!(
-                        "the task can read the credentials in {}: {}; move them to a credential helper",
-                        sanitize_name(&self.shown(&file)),
-                        sanitize_name(&names.join(", "))
-                    ));
-                }
+    /// Warns of credentials in the configuration of the project's repository, which tasks can read.
+    /// `linked` is its folder if its work tree is a linked one.
+    pub(super) fn warn_of_git_credentials(&self, linked: Option<&Path>, printer: Printer) {
+        let folder = linked.map_or_else(|| self.root.join(".git"), Path::to_owned);
+        for file in ["config", "config.worktree"].map(|name| folder.join(name)) {
+            let read = self.resolver.read(&file, MOST_CONFIG);
+            let names = read.ok().flatten().map(|(_, text)| git_credentials(&text)).unwrap_or_default();
+            if !names.is_empty() {
+                let names = sanitize_line(&names.join(", "));
+                printer.warning(format_args!(
+                    "the task can read the credentials in {}: {}; move them to a credential helper",
+                    sanitize_name(&self.shown(&file)),
+                    names.chars().take(MOST_SHOWN).collect::<String>()
+                ));
             }
         }
     }

@@ -255,7 +255,9 @@ async fn credential_in_the_repositorys_configuration_is_warned_of() {
     // A linked work tree shares the configuration of its repository.
     let linked = "git init -q main && cd main && git remote add origin https://any:secret@git.test/app && \
                   git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git worktree add -q ../linked";
-    let made = Command::new("sh").args(["-c", linked]).current_dir(project.path()).status();
+    let mut made = Command::new("sh");
+    made.args(["-c", linked]).current_dir(project.path());
+    let made = made.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").status();
     assert!(made.expect("git").success());
     let mut command =
         project.sandbox(&["run", "--config", "../.sandbox", "--", "git", "config", "remote.origin.url"]);

@@ -29,7 +29,7 @@ const HELP: [(&str, &str); 13] = [
     ("↑ ↓ PgUp PgDn", "select a request; the end of the list follows"),
     ("Tab", "next run (Shift-Tab: the one before)"),
     ("a", "allow the selected request, in this run's policy"),
-    ("A", "the same, and in the project's allowlist"),
+    ("A", "the same, and in its allowlist file"),
     ("d D", "deny it likewise, whatever allows it"),
     ("1 2 3 4", "a request that waits: once, for this run, always, no"),
     ("u", "raise the shield again"),

@@ -318,13 +318,12 @@ impl State {
         let (title, lines, note) = if verdict == Verdict::Once {
             let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', '?']).next());
             let lines = vec![host.unwrap_or_default().to_owned(), format!("{method} {url}")];
-            ("Let this request pass, once?", lines, "No other request passes for it.")
+            ("Let this request pass, once?", lines, "No other request passes for it.".to_owned())
         } else {
+            let kept = file_of(run).unwrap_or_else(|| "its allowlist file".to_owned());
             let note = match verdict {
-                Verdict::Always => {
-                    "It holds for the rest of this run, and is added to the project's allowlist."
-                }
-                _ => "It holds for the rest of this run; no file is changed.",
+                Verdict::Always => format!("It holds for the rest of this run, and is added to {kept}."),
+                _ => "It holds for the rest of this run; no file is changed.".to_owned(),
             };
             ("Let it pass, and add this rule?", vec![format!("+ {rule}")], note)
         };
@@ -336,7 +335,7 @@ impl State {
             run: run.report.run.clone(),
             choices: vec![Choice {
                 lines: lines.iter().map(|line| from_network(line, ASKED)).collect(),
-                note: note.to_owned(),
+                note,
                 job: Job::Decide { question: *id, verdict },
             }],
             chosen: 0,
@@ -411,7 +410,7 @@ impl State {
 /// Asks which of these changes to make.
 fn changed_rule(changes: Vec<RuleChange>, with_file: bool, run: &Run) -> Result<Confirmation, String> {
     if with_file && run.report.policy_source.is_none() {
-        return Err("this run's policy is not from a file: use the same key in lower case".to_owned());
+        return Err("this run reports no file of its policy: use the same key in lower case".to_owned());
     }
     let (title, sign) = match changes.first() {
         None => return Err("the rule for this request is too long to show".to_owned()),
@@ -433,10 +432,14 @@ fn changed_rule(changes: Vec<RuleChange>, with_file: bool, run: &Run) -> Result<
 }
 
 fn place_of(with_file: bool, run: &Run) -> String {
-    let project = name(&run.report.project, FILTER);
-    if with_file {
-        format!("In this run's policy, and in the allowlist of {project}.")
-    } else {
-        "In this run's policy; its project's allowlist is not changed.".to_owned()
+    match file_of(run) {
+        Some(file) if with_file => format!("In this run's policy, and in {file}."),
+        _ => "In this run's policy; no file is changed.".to_owned(),
     }
+}
+
+/// The file that the run's policy comes from, if it reports one.
+fn file_of(run: &Run) -> Option<String> {
+    let source = run.report.policy_source.as_ref()?;
+    Some(name(&source.file.display().to_string(), ASKED))
 }

@@ -29,7 +29,11 @@ fn report(run: &str, started_ms: u64) -> Report {
         shield: Some(PolicyState::Up),
         until_ms: None,
         policy: Some(Allowlist::from_yaml("domains: [open.test]\n", "p").unwrap()),
-        policy_source: Some(PolicySource::default()),
+        policy_source: Some(PolicySource {
+            config: None,
+            file: "/home/ada/src/shop/.sandbox/network-allowlist.yaml".into(),
+            is_flag: false,
+        }),
         started_ms,
         screen: None,
         questions: Vec::new(),
@@ -274,7 +278,7 @@ fn pending_request_is_answered() {
     assert!(drawn(&state, 80, 24).contains("│ wait.test "));
     assert_eq!(press(&mut state, "y"), order(Verdict::Once));
     for (key, note, verdict) in
-        [("2", "no file is changed", Verdict::Run), ("3", "and is added to the project's", Verdict::Always)]
+        [("2", "no file is changed", Verdict::Run), ("3", "and is added to", Verdict::Always)]
     {
         press(&mut state, key);
         let screen = drawn(&state, 80, 24);

@@ -40,7 +40,8 @@ pub(super) async fn perform(
     let now = runs.ask(run, &request).await?;
     let in_file = match &order.job {
         Job::Change { change, with_file: true } => {
-            run.policy_source.as_ref().map(|source| in_file(change, source, run, environment)).transpose()
+            let source = run.policy_source.as_ref().ok_or_else(|| Failure::new("the run reports no file"));
+            source.and_then(|source| in_file(change, source, run, environment)).map(Some)
         }
         _ => Ok(None),
     };
