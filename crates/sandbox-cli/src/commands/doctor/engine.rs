@@ -99,8 +99,15 @@ fn system_calls(facts: &EngineFacts) -> Check {
         return Check::warn(
             name,
             format!("{detail}, which copies the whole image for each container: a start takes seconds"),
-            "write `driver = \"overlay\"` under `[storage]` in /etc/containers/storage.conf, or without root in \
-             ~/.config/containers/storage.conf, and run `podman system reset`, which removes all images and containers",
+            format!(
+                "run `podman system reset`, which removes all images, containers, volumes and networks, write \
+                 `driver = \"overlay\"` under `[storage]` in {}, and restart podman's service",
+                if facts.rootless {
+                    "~/.config/containers/storage.conf"
+                } else {
+                    "/etc/containers/storage.conf"
+                }
+            ),
         );
     }
     Check::ok(name, format!("{detail}, system calls filtered"))
