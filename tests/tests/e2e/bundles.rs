@@ -182,7 +182,7 @@ async fn secret_is_given_by_a_variable_and_is_nowhere_in_the_result() {
         "echo \"$TOKEN\" | tee token; curl -s -H \"Authorization: $TOKEN\" https://open.test/ > /dev/null",
     );
     host.run(&[], &[("TOKEN", SECRET)], "result").fails(125, "takes variables of this host: TOKEN");
-    host.run(&[&digest], &[], "result").fails(125, "the variable `TOKEN` is not set");
+    host.run(&[&digest], &[], "result").fails(125, "the bundle takes the variable `TOKEN`, which is not set");
     assert!(!host.at("result").exists());
     let ended = host.run(&[&digest], &[("TOKEN", SECRET)], "result");
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -291,7 +291,7 @@ async fn verifier_in_python_agrees_on_a_thousand_receipts() {
     let image = &Setting::of_this_run().clients_image;
     let command = "python3 verify.py key.pem receipts/*";
     let ended = project.output(&["run", "--image", image, "--", "bash", "-c", command]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.code, Some(1), "it refuses some: {ended:?}");
     let verdict = |line: &str| {
         let (folder, verdict) = line.split_once(' ').expect("a verdict");
         (folder.to_owned(), verdict.starts_with("bundle "))
@@ -378,6 +378,14 @@ fn receipt(project: &Project, number: usize, key: &ReceiptKey) -> (String, bool)
 async fn agent_of_a_bundle_has_an_outcome_and_a_session_in_its_result() {
     const KEY: &str = "sk-ant-api03-bundle-0123456789abcdefghij";
     let host = Host::new("e2e-bundle-agent");
+    let file = host.at("job.bundle").display().to_string();
+    let pack = |name: &str| -> Ended {
+        let mut command = host.project.sandbox(&["bundle", "agent", "-o", &file, "hello"]);
+        command.env_remove("ANTHROPIC_API_KEY").env(name, KEY).output().expect("the command").into()
+    };
+    let [without, with] = ["OTHER", "ANTHROPIC_API_KEY"].map(pack);
+    let warned = |ended: &Ended| ended.stderr.contains("the agent gets no key");
+    assert!(warned(&without) && !warned(&with), "{without:?} {with:?}");
     host.project.append(
         ".sandbox/sandbox.yaml",
         "masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}\n\

@@ -84,6 +84,13 @@ fn pack(
     let shown = sanitize_name(&args.output_file.display().to_string());
     let (folder, name) = target(&args.output_file, project)?;
     let settings = project.bundled(args, task, environment, printer)?;
+    if let Task::Agent(AgentTask { agent, .. }) = &settings.task
+        && given(&settings) == (BTreeSet::new(), BTreeSet::new())
+        && agent.credentials().next().is_some()
+    {
+        printer.warning("the agent gets no key, because the bundle takes no variable");
+        printer.hint(format_args!("set the key's variable here, or {}", name_a_key(agent)));
+    }
     let tree = Tree::open(&project.root).map_err(Failure::doing("open the project's folder"))?;
     let snapshot = Snapshot::read(&tree, project.bundled_paths(&tree, environment)?)?;
     project.refuse_secrets(&settings, snapshot.listing(), environment)?;

@@ -32,7 +32,13 @@ pub(crate) fn receipt(
 ) -> Result<ExitStatus, Failure> {
     let places = Places::find(environment)?;
     match command {
-        ReceiptCommand::Key => drop(printer.line(receipt_key(&places)?.public().to_pem().trim_end())),
+        ReceiptCommand::Key => {
+            if existing(&places)?.is_none() {
+                let state = sanitize_name(&places.state.display().to_string());
+                printer.message(format_args!("this key is new: `{state}` had none"));
+            }
+            printer.line(receipt_key(&places)?.public().to_pem().trim_end());
+        }
         ReceiptCommand::Verify(args) => verify(args, &places, printer)?,
     }
     Ok(ExitStatus::Success)

@@ -85,6 +85,11 @@ pub(crate) async fn run_bundle(
         Some(secrets) => &given::read(&bundle.manifest.settings, secrets)?,
         None => environment,
     };
+    let (required, _) = bundle::given(&bundle.manifest.settings);
+    if let Some(name) = required.into_iter().find(|name| given.exact(name).is_none()) {
+        let problem = format!("the bundle takes the variable `{}`, which is not set", name.escape_debug());
+        return Err(Failure::new(problem).with_hint("set it, or give all variables with --secrets-stdin"));
+    }
     let settings = TaskSettings::of_bundle(&bundle, folders, given, global, environment, printer).await?;
     if !is_named && !settings.sandbox.upstream.allow_addresses.is_empty() {
         let problem =

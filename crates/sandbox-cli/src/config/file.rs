@@ -302,11 +302,7 @@ impl ConfigFile {
                 "is refreshed on this host only",
                 credentials.logins.first().map(|login| &login.location).map(Some),
             ),
-            (
-                "network_sandbox: false",
-                "is for commands of this host; a bundle has a policy",
-                is_there(*network_sandbox == Some(false)),
-            ),
+            ("network_sandbox: false", "turns the policy off", is_there(*network_sandbox == Some(false))),
             (
                 "protect_workspace: false",
                 "is for the work tree of this host",

@@ -288,7 +288,7 @@ fn setting_of_this_host_is_refused_by_name() {
         ("ssh: {scope: app, unlock: keyring}", "`ssh` signs"),
         ("ask: !command [ask-me]", "`ask` runs"),
         ("logins: {claude: {}}", "`logins` is refreshed"),
-        ("network_sandbox: false", "`network_sandbox: false` is for"),
+        ("network_sandbox: false", "`network_sandbox: false` turns the policy off"),
         ("protect_workspace: false", "`protect_workspace: false` is for"),
     ] {
         fixture.write(".sandbox/sandbox.yaml", &format!("{setting}\nimage: x\n"));
