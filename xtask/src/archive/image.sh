@@ -1,5 +1,6 @@
 # Makes the image of ci/Dockerfile from the package, and runs a command in it. Its base is the system of
-# the engine, on which the package's dependencies are installed: packages are not available here.
+# the engine, on which the package's dependencies are installed: packages are not available here. Of those
+# that the engine's networks need, only the ones stay that the package depends on.
 set -eu
 rm -rf "$FOLDER"
 mkdir "$FOLDER"
@@ -12,7 +13,8 @@ mkdir base context
 cat > base/apt-get <<'END'
 #!/bin/sh
 [ "$1" = install ] || exit 0
-exec dpkg --install /tmp/sandbox_*.deb
+dpkg --install /tmp/sandbox_*.deb
+for package in nftables iptables; do dpkg --purge $package || true; done
 END
 chmod 755 base/apt-get
 printf 'FROM localhost/archive-system\nRUN mkdir -p /root /run /srv /tmp /var/tmp && chmod 1777 /tmp /var/tmp\nCOPY apt-get /usr/local/sbin/\n' > base/Dockerfile

@@ -42,7 +42,7 @@ pub(super) fn deb(usr: &Path, work: &Path) -> Result<PathBuf> {
         control.join("control"),
         format!(
             "Package: sandbox\nVersion: {VERSION}\nArchitecture: {architecture}\nMaintainer: sandbox developers <sandbox@localhost>\n\
-             Section: utils\nPriority: optional\nDepends: libc6 (>= {libc}), podman (>= {PODMAN}), netavark, nftables | iptables, catatonit\nConflicts: policycoreutils-sandbox\n\
+             Section: utils\nPriority: optional\nDepends: libc6 (>= {libc}), podman (>= {PODMAN}), netavark, nftables, iptables, catatonit\nConflicts: policycoreutils-sandbox\n\
              Recommends: git, uidmap\nDescription: {SUMMARY}\n {description}\n"
         ),
     )?;
