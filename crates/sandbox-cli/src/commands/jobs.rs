@@ -292,7 +292,9 @@ impl Submitted {
     /// The numbers of the bundles with a result. A cache of a network file system hides none.
     fn results(&self) -> Result<BTreeSet<u32>, Failure> {
         let names = self.folder.names()?;
-        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+        let number =
+            |name: &OsString| name.to_str()?.parse().ok().filter(|number: &u32| *name == *number.to_string());
+        Ok(names.iter().filter_map(number).collect())
     }
 
     fn is_cancelled(&self, number: u32) -> bool {
@@ -373,7 +375,9 @@ impl Submitted {
                 bundle: task.name(),
                 state: state.to_owned(),
                 node: job.map(|job| job.node.clone()).filter(|node| !node.is_empty()),
-                reason: job.filter(|job| job.state == "PENDING").map(|job| job.reason.clone()),
+                reason: job
+                    .filter(|job| job.state == "PENDING" && job.reason != "None")
+                    .map(|job| job.reason.clone()),
                 exit_code: record.as_ref().map(|record| record.outcome.exit_code),
                 outcome: agent.map(|agent| agent.summary.outcome.as_str()),
                 retries: attempts.get(&number).map_or(0, Vec::len),

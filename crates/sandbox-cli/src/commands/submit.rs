@@ -45,18 +45,25 @@ pub(crate) fn submit(
     let writable = writable_folders(&places.state).map_err(Failure::doing("read the state folder"))?;
     let archive = archive.path().to_owned();
     let mut submission = Submission::new(archive, digest, writable, args.local.clone());
+    // All bundles, or the one with this digest.
+    let trusted = match &global.trust {
+        Some(Trust::Digest(digest)) => Some(digest.to_string()),
+        Some(Trust::Now | Trust::Recorded) | None => None,
+    };
+    let is_named = |bundle: &Bundle| trusted.as_deref() == Some(&format!("sha256:{}", bundle.digest));
     let mut limits = Vec::new();
     for path in &args.bundles {
         let found = resolver.find(path)?;
         demand_ours(&found)?;
         let bundle = bundle::read(&found)?;
-        let is_trusted =
-            global.trust == Some(Trust::Now) || bundle::recorded(&places, &bundle.digest)?.is_some();
+        let is_trusted = global.trust == Some(Trust::Now)
+            || is_named(&bundle)
+            || bundle::recorded(&places, &bundle.digest)?.is_some();
         let task = task_of(&found, &bundle, is_trusted);
         if !task.takes.is_empty() && !is_trusted {
             let problem = format!("`{}` takes secrets, and was not written on this host", task.name());
             return Err(Failure::new(problem).with_hint(
-                "look at it with `sandbox bundle show`, which names its hosts; then pass --trust",
+                "look at it with `sandbox bundle show`, which names its hosts; then pass --trust=sha256:DIGEST, or --trust for all",
             ));
         }
         limits.push(bundle.manifest.settings.limits);
@@ -120,6 +127,10 @@ fn place(path: &Path, resolver: &Resolver) -> Result<PathBuf, Failure> {
     let parent = resolver.find(parent.unwrap_or(Path::new(".")))?;
     if parent.is_untrusted() {
         return Err(Failure::new(format!("`{shown}` is in a folder that tasks can write to")));
+    }
+    if parent.child(name).is_ok() {
+        return Err(Failure::usage(format!("`{shown}` exists already"))
+            .with_hint("name a new folder with --output-dir"));
     }
     Ok(parent.path().join(name))
 }
@@ -188,6 +199,15 @@ mod tests {
         assert_eq!(resources(&limits, false), ["--cpus-per-task=2", "--mem=1280M", "--time=14"]);
         assert_eq!(resources(&limits, true)[2], "--time=24");
         assert_eq!(resources(&[of(Some(60), None, None), Limits::default()], false), [""; 0]);
+    }
+
+    #[test]
+    fn folder_that_exists_is_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| place(&top.path().join(name), &Resolver::new([""; 0]));
+        assert!(at("new").is_ok(), "the control");
+        std::fs::create_dir(top.path().join("old")).unwrap();
+        assert!(at("old").unwrap_err().to_string().contains("exists already"));
     }
 
     #[test]

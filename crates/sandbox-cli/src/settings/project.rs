@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use located_yaml::{InvalidFile, Spanned};
+use rustix::process::geteuid;
 use sandbox::host_path::{Found, Resolver};
 use sandbox::{Agent, EngineAddress, SandboxConfig, UpstreamConfig};
 
@@ -15,7 +16,7 @@ use crate::config::{
     self, ConfigFile, CredentialsFile, Environment, Folder, OuterFiles, Places, UpstreamFile, find_engine,
     own_service, project_key, project_root,
 };
-use crate::failure::{Failure, with_causes};
+use crate::failure::{Failure, START_ENGINE, with_causes};
 use crate::printer::Printer;
 use crate::trust::{Input, Role};
 
@@ -308,6 +309,11 @@ pub(super) fn engine(
         Ok(found) => found,
         Err(error) => match own_service(environment, printer)? {
             Some(engine) => (engine, "podman's service, started here".to_owned()),
+            None if !geteuid().is_root() && environment.exact("XDG_RUNTIME_DIR").is_none() => {
+                return Err(error.with_hint(format!(
+                    "set XDG_RUNTIME_DIR to a folder of your own in memory, where `sandbox` can start podman's service; or {START_ENGINE}"
+                )));
+            }
             None => return Err(error),
         },
     };

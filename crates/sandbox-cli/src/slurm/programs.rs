@@ -93,7 +93,7 @@ impl Slurm {
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        let message = sanitize_name(String::from_utf8_lossy(&output.stderr).trim());
+        let message = sanitize_name(&String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "));
         Err(Failure::new(format!("`{program}` failed ({}): {message}", output.status)))
     }
 
