@@ -9,15 +9,27 @@ pub(super) use sandbox_host_git::{Setting, settings as settings_up_to_nul};
 #[must_use]
 pub fn git_credentials(text: &[u8]) -> Vec<String> {
     let settings = settings_up_to_nul(text).unwrap_or_default().into_iter();
+    // Each name is searched once: many settings may share a long one.
+    let mut last: (Option<Arc<[u8]>>, bool) = (None, false);
     let with_one = settings.filter_map(|mut setting| {
-        let in_name = setting.subsection.as_deref().is_some_and(is_url_with_credential);
-        // What does not look like a credential may be one.
-        setting.subsection = setting.subsection.map(|name| {
-            if name.iter().any(|byte| b"@?".contains(byte)) { Arc::from(&b"*"[..]) } else { name }
-        });
+        let is_last = match (&last.0, &setting.subsection) {
+            (Some(last), Some(name)) => Arc::ptr_eq(last, name),
+            (last, name) => last.is_none() && name.is_none(),
+        };
+        if !is_last {
+            let is_one = setting.subsection.as_deref().is_some_and(is_url_with_credential);
+            last = (setting.subsection.clone(), is_one);
+        }
         let is_header =
             &*setting.section == "http" && setting.key == "extraheader" && !setting.value.is_empty();
-        (in_name || is_header || is_url_with_credential(&setting.value)).then(|| setting.name())
+        if !last.1 && !is_header && !is_url_with_credential(&setting.value) {
+            return None;
+        }
+        // What does not look like a credential may be one.
+        if setting.subsection.as_ref().is_some_and(|name| name.iter().any(|byte| b"@?".contains(byte))) {
+            setting.subsection = Some(Arc::from(&b"*"[..]));
+        }
+        Some(setting.name())
     });
     with_one.take(10).collect()
 }
