@@ -1,6 +1,6 @@
 # Makes the image of ci/Dockerfile from the package, and runs a command in it. Its base is the system of
-# the engine, on which the package's dependencies are installed: packages are not available here. Of those
-# that the engine's networks need, only the ones stay that the package depends on.
+# the engine, on which the package's dependencies are installed: packages are not available here. As on a
+# real base, another package brings iptables (empty here), and nftables stays only if the package depends on it.
 set -eu
 rm -rf "$FOLDER"
 mkdir "$FOLDER"
@@ -13,8 +13,11 @@ mkdir base context
 cat > base/apt-get <<'END'
 #!/bin/sh
 [ "$1" = install ] || exit 0
-dpkg --install /tmp/sandbox_*.deb
-for package in nftables iptables; do dpkg --purge $package || true; done
+mkdir -p /tmp/iptables/DEBIAN
+printf 'Package: iptables\nVersion: 1.8\nArchitecture: all\nMaintainer: test\nDescription: empty\n' > /tmp/iptables/DEBIAN/control
+dpkg-deb --build /tmp/iptables /tmp/iptables.deb
+dpkg --install /tmp/iptables.deb /tmp/sandbox_*.deb
+dpkg --purge nftables || true
 END
 chmod 755 base/apt-get
 printf 'FROM localhost/archive-system\nRUN mkdir -p /root /run /srv /tmp /var/tmp && chmod 1777 /tmp /var/tmp\nCOPY apt-get /usr/local/sbin/\n' > base/Dockerfile

@@ -37,12 +37,13 @@ pub(super) fn deb(usr: &Path, work: &Path) -> Result<PathBuf> {
         other => other,
     };
     let libc = glibc(&fs::read(usr.join("bin/sandbox"))?);
+    // Debian 12's netavark 1.4 needs iptables, Debian 13's 1.14 nftables, and neither package says so.
     let description = DESCRIPTION.replace('\n', "\n ");
     fs::write(
         control.join("control"),
         format!(
             "Package: sandbox\nVersion: {VERSION}\nArchitecture: {architecture}\nMaintainer: sandbox developers <sandbox@localhost>\n\
-             Section: utils\nPriority: optional\nDepends: libc6 (>= {libc}), podman (>= {PODMAN}), netavark, nftables, iptables, catatonit\nConflicts: policycoreutils-sandbox\n\
+             Section: utils\nPriority: optional\nDepends: libc6 (>= {libc}), podman (>= {PODMAN}), netavark, nftables | netavark (<< 1.5), iptables | netavark (>= 1.14), catatonit\nConflicts: policycoreutils-sandbox\n\
              Recommends: git, uidmap\nDescription: {SUMMARY}\n {description}\n"
         ),
     )?;
