@@ -43,6 +43,9 @@ pub fn settings(text: &[u8]) -> Option<Vec<Setting>> {
     settings_within(text, usize::MAX, usize::MAX).ok()
 }
 
+/// A section and its subsection.
+type Head = (Arc<str>, Option<Arc<[u8]>>);
+
 /// The reason why settings are not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -66,7 +69,7 @@ pub(crate) fn settings_within(text: &[u8], most: usize, names: usize) -> Result<
             b'#' | b';' => reader.skip_line(),
             b'[' => head = reader.head().ok_or(Refusal::Broken)?,
             byte if byte.is_ascii_alphabetic() => {
-                let (section, subsection): &(Arc<str>, Option<Arc<[u8]>>) = &head;
+                let (section, subsection): &Head = &head;
                 let length = section.len() + subsection.as_ref().map_or(0, |name| name.len());
                 room = room.checked_sub(length).filter(|_| settings.len() < most).ok_or(Refusal::TooMany)?;
                 let (section, subsection) = (section.clone(), subsection.clone());
@@ -102,7 +105,7 @@ impl Reader<'_> {
 
     /// The rest of a section header after `[`: `core]`, `remote "origin"]`, or the older
     /// `remote.origin]`.
-    fn head(&mut self) -> Option<(Arc<str>, Option<Arc<[u8]>>)> {
+    fn head(&mut self) -> Option<Head> {
         let mut name = Vec::new();
         loop {
             match self.next()? {
