@@ -54,8 +54,8 @@ pub(crate) enum Refusal {
     TooMany,
 }
 
-/// As [`settings`], with at most `most` settings and at most `names` bytes of section names in all:
-/// each setting below a header repeats its name.
+/// As [`settings`], with at most `most` settings and at most `names` bytes of section names in all, counted
+/// for each setting: [`Setting::name`] repeats them.
 pub(crate) fn settings_within(text: &[u8], most: usize, names: usize) -> Result<Vec<Setting>, Refusal> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut reader = Reader { bytes: text.iter().peekable() };

@@ -270,7 +270,7 @@ fn of_config(text: &[u8], limits: &Limits) -> Result<Vec<Setting>, &'static str>
     if text.len() as u64 > limits.config_bytes {
         return Err("it is too large");
     }
-    // Repeated names take memory that their file does not.
+    // The names of settings, of which reports have copies, repeat that of their section.
     let names = usize::try_from(limits.config_bytes.saturating_mul(8)).unwrap_or(usize::MAX);
     config::settings_within(text, limits.settings, names).map_err(|refusal| match refusal {
         Refusal::Broken => "git itself cannot read it",
